@@ -5,8 +5,8 @@ at its peak, with its lanes in another order at each step, and without memory. A
 with the same weights, so each is compared with the whole one of its seed. Each is trained for few and for
 more steps, because a schedule is made for its number of steps.
 
-Which schedule is better may hang on its peak. So the falling and the constant rate are compared at higher
-peaks, too, and each at the peak that is best for it.
+Which schedule is better may hang on its peak. So the falling rate, the constant one and the one without
+warm-up are compared at higher peaks, too, and each at the peak that is best for it.
 
 Three losses are kept: of the test text, its lanes in order, read as the model was trained; of the same text,
 read by every model with the memory of the whole training, so that the trainings alone are compared; and of
@@ -39,8 +39,9 @@ CHANGES: dict[str, dict[str, Any]] = {
     "no_memory": {"mem_len": 0},
 }
 """What differs in training; ``shuffled_lanes`` reads other segments (``ShuffledLanes``)."""
-SCHEDULES = {"falling": "whole", "constant": "constant_rate"}
-"""The rate after the warm-up, and the training that has it."""
+SCHEDULES = {"falling": "whole", "constant": "constant_rate", "no_warmup": "no_warmup"}
+"""Schedules of the rate, and the training that has each: falling and constant after a warm-up, or falling
+without one."""
 COSTS = {"bits": "cost", "bits_with_memory": "cost_with_memory", "training_bits": "training_cost"}
 """The losses of a training, and the name of each one's difference from that of the whole step."""
 
@@ -152,13 +153,14 @@ def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) ->
 
 
 def _schedules(settings: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
-    """Return the losses of both schedules at each peak and at the best one, after the most steps.
+    """Return the losses of the schedules at each peak and at the best one, after the most steps.
 
-    A schedule's best peak is the one with the least mean over the seeds.
+    A schedule's best peak is the one with the least mean over the seeds. ``gain_of_best_peak`` is what the
+    falling rate saves by it, beside the lowest peak.
     """
     steps = settings["step_counts"][-1]
 
-    def both(peaks: dict[str, float]) -> dict[str, Any]:
+    def losses_at(peaks: dict[str, float]) -> dict[str, Any]:
         losses: dict[str, Any] = {"peaks": peaks}
         for bits, cost in (("bits", "cost"), ("training_bits", "training_cost")):
             of_seeds = {
@@ -166,11 +168,23 @@ def _schedules(settings: dict[str, Any], values: dict[str, Any]) -> dict[str, An
                 for name, change in SCHEDULES.items()
             }
             losses[bits] = {name: summary(of) for name, of in of_seeds.items()}
-            losses[cost] = differences(of_seeds["constant"], of_seeds["falling"])
+            losses[cost] = {
+                name: differences(of, of_seeds["falling"])
+                for name, of in of_seeds.items()
+                if name != "falling"
+            }
         return losses
 
-    at_peaks = [both(dict.fromkeys(SCHEDULES, peak)) for peak in settings["peaks"]]
+    at_peaks = [losses_at(dict.fromkeys(SCHEDULES, peak)) for peak in settings["peaks"]]
     best = {
         name: min(at_peaks, key=lambda row: row["bits"][name]["mean"])["peaks"][name] for name in SCHEDULES
     }
-    return {"steps": steps, "at_peaks": at_peaks, "at_best_peaks": both(best)}
+    at_best = losses_at(best)
+    return {
+        "steps": steps,
+        "at_peaks": at_peaks,
+        "at_best_peaks": at_best,
+        "gain_of_best_peak": differences(
+            at_peaks[0]["bits"]["falling"]["seeds"], at_best["bits"]["falling"]["seeds"]
+        ),
+    }

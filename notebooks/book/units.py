@@ -30,8 +30,11 @@ UNITS: tuple[tuple[str, str], ...] = (
     (r"^(demo|memory_and_positions|short_segments) data\.gains\.", BITS),
     (r"^position_repairs data\.scaled_before_xl$", BITS),
     (r"^attention_over_memory data\.changes\.\w+$", BITS),
-    (r"^training_parts data\.schedules\..*bits\.(falling|constant)$", BITS),
-    (r"^training_parts .*peaks(\.(falling|constant))?$", ""),
+    (
+        r"^training_parts data\.schedules\..*((bits|cost)\.(falling|constant|no_warmup)|gain_of_best_peak)$",
+        BITS,
+    ),
+    (r"^training_parts .*peaks(\.(falling|constant|no_warmup))?$", ""),
     (r"^(training_parts|without_terms) .*\.(training_)?cost(_with_memory)?$", BITS),
     (r"^equal_bytes data\.more\.\w+\.(in_segments|full_context)$", BITS),
     (r"^equal_bytes data\.more\.\w+\.steps_with(out|_memory)$", ""),

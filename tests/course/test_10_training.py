@@ -1,6 +1,7 @@
 """Notebook 10: its checks, its widget, and the step that is built by hand."""
 
 import re
+from copy import deepcopy
 from itertools import islice
 from math import log
 
@@ -13,6 +14,7 @@ from minitxl import ModelConfig
 from minitxl.course.checks import mean_bits, schedule, shares, training_bugs, training_loop
 from minitxl.course.checks import training as judges
 from minitxl.data.batching import ContiguousBatches
+from minitxl.experiments.shared import results
 from minitxl.inference.evaluation import cached, cached_losses
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
@@ -315,3 +317,27 @@ def test_the_widget_draws_the_readers_rate_for_each_warm_up_and_number_of_steps(
         assert max(line.get_ydata()) == line.get_ydata()[warmup - 1] == pytest.approx(0.1)
         assert f"0.1 at step {warmup}" in drawn.alt
         assert drawn.alt.endswith(f"0 at step {steps}.")
+
+
+@pytest.mark.parametrize(
+    ("path", "seeds"),
+    [
+        (("rows", 1, "changes", "shuffled_lanes", "training_cost"), [0.1, 0.1, 0.05]),
+        (("rows", 1, "changes", "no_memory", "cost_with_memory"), [0.02, 0.01, 0.03]),
+        (("schedules", "gain_of_best_peak"), [0.2, 0.2, 0.05]),
+        (("schedules", "at_best_peaks", "cost", "constant"), [0.05, 0.03, -0.01]),
+        (("schedules", "at_best_peaks", "cost", "no_warmup"), [0.05, 0.03, 0.01]),
+        (("schedules", "at_peaks", 3, "cost", "no_warmup"), [0.05, -0.03, 0.01]),
+    ],
+    ids=lambda value: ".".join(map(str, value)) if isinstance(value, tuple) else "",
+)
+def test_other_seeds_stop_the_answer(path, seeds):
+    parts = results.read(NOTEBOOKS.parent / "figures" / "training_parts.json").data
+    run("answer-check", parts=parts)
+    changed = deepcopy(parts)
+    of = changed
+    for name in path:
+        of = of[name]
+    of["seeds"] = seeds
+    with pytest.raises(AssertionError):
+        run("answer-check", parts=changed)

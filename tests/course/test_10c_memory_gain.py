@@ -1,8 +1,6 @@
 """Notebook 10c: its checks, its widget, and what it says of the stored results."""
 
 import re
-from copy import deepcopy
-from dataclasses import replace
 
 import pytest
 import torch
@@ -10,10 +8,9 @@ from matplotlib.colors import same_color
 from page import NOTEBOOKS, Page
 
 from minitxl.course.checks import comparisons, splits
-from minitxl.experiments import conclusions
 from minitxl.experiments.shared import results
 from minitxl.figures.systems import SYSTEMS
-from minitxl.figures.training import recurrence
+from minitxl.figures.training import paired, recurrence
 
 PAGE = Page("10c_memory_gain", split_gain=splits.solution_split)
 CELLS, run, rows_of = PAGE.cells, PAGE.run, PAGE.rows_of
@@ -48,11 +45,14 @@ def test_the_ways_of_reading_differ_in_keys_reach_and_cost():
 
 
 def test_predictions_are_answered_by_the_stored_results():
-    answers = {"equal_context": "level", "shuffled": "helps", "read_without": "trained without"}
+    answers = {"equal_context": "open", "shuffled": "helps", "gains_more": "trained with"}
     assert all(verdict.right for verdict in comparisons.predictions.check(answers).verdicts)
-    wrong = {"equal_context": "memory", "shuffled": "level", "read_without": "level"}
-    verdicts = comparisons.predictions.check(wrong).verdicts
-    assert not any(verdict.right or verdict.blank for verdict in verdicts)
+    for wrong in (
+        {"equal_context": "memory", "shuffled": "open", "gains_more": "open"},
+        {"equal_context": "no memory", "shuffled": "hurts", "gains_more": "trained without"},
+    ):
+        verdicts = comparisons.predictions.check(wrong).verdicts
+        assert not any(verdict.right or verdict.blank for verdict in verdicts)
 
 
 @pytest.fixture
@@ -60,73 +60,112 @@ def in_the_notebooks_folder(monkeypatch):
     monkeypatch.chdir(NOTEBOOKS)
 
 
+def drawn(cell, *before, **names):
+    """The data that a cell draws as paired differences, after the cells that it builds on."""
+    shown = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(paired, "paired", shown.append)
+        run(*before, cell, **names)
+    return shown[-1]
+
+
+def verdicts(differences):
+    return [paired.verdict(of) for of in differences.values()]
+
+
+def pairs_of(row, other, bits_of):
+    return [one - two for one, two in zip(bits_of(row), bits_of(other), strict=True)]
+
+
 @pytest.mark.usefixtures("in_the_notebooks_folder")
-def test_the_tables_say_what_the_rule_says_of_the_stored_bits():
-    before = "figure", "conclusion", "table-7-figure"
-    assert [row["memory"] for row in rows_of("conclusion", "figure")] == ["level", "hurts"] * 2
-    assert [row["memory"] for row in rows_of("fragment", *before)] == ["helps"] * 3 + ["hurts"]
+def test_the_pictures_draw_stored_bits_with_memory_less_those_without():
+    data = results.read(FIGURES / "ablation.json").data
+    systems = {
+        (row["encoding"], row["recurrence"], row["loss"]): row
+        for row in data["systems"]
+        if not row["equal_memory"]
+    }
+    segments, windows = drawn("figure")["panels"].values()
+    for name, of in segments.items():
+        encoding, loss = name.removesuffix(" loss").split(",\n")
+        both = systems[encoding, True, loss], systems[encoding, False, loss]
+        assert of == pairs_of(*both, recurrence.in_segments)
+        assert windows[name] == pairs_of(*both, lambda row: recurrence.at_length(row, 32))
+    assert verdicts(windows) == ["open"] * 4
+    (differences,) = drawn("fragment", "figure", "table-7-figure")["panels"].values()
+    assert differences["in order,\nin segments"] == segments["XL,\nfull loss"]
+    shuffled = {
+        (row["encoding"], row["recurrence"]): row
+        for row in results.read(FIGURES / "short_dependency.json").data["systems"]
+    }
+    both = shuffled["XL", True], shuffled["XL", False]
+    assert differences["shuffled,\nin segments"] == pairs_of(*both, recurrence.in_segments)
+
+
+BEFORE_WORDS = "figure", "treebank-figure"
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
 def test_the_gain_of_memory_is_split_in_both_orders_by_the_readers_function():
     def as_tensor(p, first):
-        return torch.tensor(splits.solution_split(p, first))
+        return torch.tensor(splits.solution_split(p, first), dtype=torch.float64)
 
-    rows = rows_of("treebank-split", "treebank-figure", split_gain=as_tensor)
-    assert rows == rows_of("treebank-split", "treebank-figure", split_gain=splits.solution_split)
-    assert [row["seed"] for row in rows] == ["0", "1", "2"] * 2
-    reading_first, training_first = rows[:3], rows[3:]
-    assert [row["both"] for row in reading_first] == [row["both"] for row in training_first]
-    assert all(row["gain of training"].startswith("+") for row in reading_first)
-    assert all(row["gain of training"].startswith("−") for row in training_first)
+    data = drawn("treebank-split", *BEFORE_WORDS, split_gain=as_tensor)
+    assert data == drawn("treebank-split", *BEFORE_WORDS, split_gain=splits.solution_split)
+    (gains,) = data["panels"].values()
+    reading, training, earlier_training, later_reading = gains.values()
+    assert [a + b for a, b in zip(reading, training, strict=True)] == pytest.approx(
+        [a + b for a, b in zip(later_reading, earlier_training, strict=True)]
+    )
+    assert verdicts(gains) == ["counts", "open", "open", "counts"]
     with pytest.raises(AssertionError):
-        rows_of(
+        drawn(
             "treebank-split",
-            "treebank-figure",
+            *BEFORE_WORDS,
             split_gain=lambda p, first: splits.solution_split(p, first)[::-1],
         )
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
-def test_no_two_dollars_of_the_sample_stand_in_one_text():
-    shown = []
-    run(
-        "penn = results.read(Path('../figures/ptb.json')).data",
-        CELLS["treebank-sample"],
-        display=lambda data, raw: shown.append(data["text/html"]),
-    )
-    assert shown[0].count("$") > 1
-    assert all(text.count("$") == 0 or text == "$" for text in re.split(r"<[^>]*>", shown[0]))
+def test_the_window_is_compared_with_segments_and_with_memory():
+    (rows,) = drawn("treebank-cut", *BEFORE_WORDS)["panels"].values()
+    window, memory, over = rows.values()
+    assert [a - b for a, b in zip(memory, window, strict=True)] == pytest.approx(over)
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
-def test_both_trainings_are_listed_in_windows_that_slide():
-    systems = results.read(FIGURES / "ptb.json").data["systems"]
-    rows = {(row["trained"], row["read"]): row for row in rows_of("treebank-cut", "treebank-figure")}
-    for name, trained, read in (
-        ("xl", "without memory", "sliding window of 32"),
-        ("xl_memory", "with memory", "sliding window of 64"),
+def test_differences_at_equal_bytes_have_the_sign_of_all_others():
+    data = results.read(FIGURES / "equal_bytes.json").data["more"]
+    for way, rows in zip(
+        ("in_segments", "full_context"), drawn("table-10", "figure")["panels"].values(), strict=True
     ):
-        row, sliding = rows[trained, read], systems[name]["sliding"]
-        assert [row[f"seed {seed}"] for seed in range(3)] == sliding["perplexity"]["seeds"]
-        assert read.endswith(str(sliding["attention_len"]))
+        assert list(rows.values()) == [[-one for one in row[way]["seeds"]] for row in data.values()]
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
-@pytest.mark.parametrize("mem_len", [0, 1], ids=["read without", "read with"])
-def test_a_seed_whose_lines_do_not_cross_stops_the_notebook(monkeypatch, mem_len):
-    stored = results.read(FIGURES / "ptb.json")
-    changed = deepcopy(stored.data)
-    mine, other = (changed["systems"][name]["by_memory"][mem_len] for name in ("xl_memory", "xl"))
-    seeds = mine["perplexity"]["seeds"], other["perplexity"]["seeds"]
-    seeds[0][2], seeds[1][2] = seeds[1][2], seeds[0][2]
-    read = results.read
-    monkeypatch.setattr(
-        results, "read", lambda path: replace(stored, data=changed) if path.stem == "ptb" else read(path)
-    )
-    monkeypatch.setattr(conclusions, "holding", lambda name, data: {})  # these are tested by themselves
-    with pytest.raises(AssertionError):
-        run(CELLS["treebank-figure"])
+def test_the_table_beside_the_paper_has_the_grids_best():
+    rows = rows_of("paper", "figure")
+    assert [row["here: length"] for row in rows[:4]] == ["64", "64", "64", "32"]
+
+
+@pytest.mark.usefixtures("in_the_notebooks_folder")
+def test_another_verdict_stops_the_notebook(monkeypatch):
+    """The rule is asked wherever the text says of a difference that it counts, or is open."""
+    right = paired.verdict
+    for cell, before in (
+        ("figure", []),
+        ("fragment", ["table-7-figure"]),
+        ("treebank-figure", []),
+        ("treebank-split", ["treebank-figure"]),
+        ("treebank-cut", ["treebank-figure"]),
+        ("table-10", []),
+        ("paper", []),
+    ):
+        monkeypatch.setattr(paired, "verdict", right)
+        space = run("figure", *before) if cell != "figure" else {}
+        monkeypatch.setattr(paired, "verdict", lambda of: {"counts": "open", "open": "counts"}[right(of)])
+        with pytest.raises(AssertionError):
+            run(cell, **space)
 
 
 def some_rows() -> dict:
@@ -175,27 +214,12 @@ def test_the_axes_stay_where_they_are_whatever_is_chosen():
     assert len(ranges) == 1
 
 
-def test_both_readings_stand_side_by_side_and_what_was_not_measured_is_left_out():
-    data = some_rows()
-    data["systems"][0]["by_length"] = data["systems"][0]["by_length"][1:]  # with memory, not at 8
-    picture = recurrence.by_recurrence(data, attention_len=8)
-    segments, equal = picture.figure.axes
-    marks = [
-        [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
-        for axes in (segments, equal)
-    ]
-    as_trained = [sum(recurrence.in_segments(row)) / 2 for row in data["systems"]]
-    assert marks == [pytest.approx(as_trained), pytest.approx([3.125])]
-    assert "With 8 keys for each query: XL, no memory, full loss 3.12." in picture.alt
-
-
-def test_segments_stand_alone_where_no_length_is_given():
+def test_the_grid_is_drawn_as_read_in_segments():
     data = some_rows()
     picture = recurrence.by_recurrence(data)
     (axes,) = picture.figure.axes
     marks = [line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 1]
     assert marks == pytest.approx([sum(recurrence.in_segments(row)) / 2 for row in data["systems"]])
-    assert "keys" not in picture.alt
 
 
 def test_loss_by_offset_is_drawn_for_each_system():

@@ -217,26 +217,6 @@ def test_each_seed_has_a_panel_with_both_trainings_read_in_both_ways():
     ]
 
 
-def test_the_title_of_the_two_trainings_holds_in_each_seed():
-    crossing = {"xl": [[180.0, 181.0], [175.0, 176.0]], "xl_memory": [[190.0, 182.0], [174.0, 170.0]]}
-    assert treebank._crossing(crossing).endswith("in each seed")
-    for place, seed in ((0, 1), (1, 0)):
-        changed = {key: [list(seeds) for seeds in of] for key, of in crossing.items()}
-        both = changed["xl"][place], changed["xl_memory"][place]
-        both[0][seed], both[1][seed] = both[1][seed], both[0][seed]
-        assert treebank._crossing(changed) == "Two trainings, each read in two ways"
-
-
-def test_each_system_has_a_row_with_its_seeds_as_trained():
-    picture = treebank.by_system(STORED)
-    (axes,) = picture.figure.axes
-    rows = zip(axes.lines[::2], axes.get_yticklabels(), treebank.TRAINED.items(), strict=True)
-    for line, label, (key, system) in rows:
-        assert label.get_text() == system.name
-        assert list(line.get_xdata()) == STORED["systems"][key]["trained"]["seeds"]
-        assert (line.get_markerfacecolor() == "white") != system.memory
-
-
 def test_the_longer_training_is_drawn_alone_as_it_is_beside_the_systems():
     picture, (_, beside) = treebank.longer_training(STORED), figures.ptb(STORED).figure.axes
     (axes,) = picture.figure.axes

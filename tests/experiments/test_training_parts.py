@@ -11,7 +11,7 @@ from minitxl.data import corpora
 from minitxl.data.batching import ContiguousBatches
 from minitxl.experiments import training_parts
 from minitxl.experiments.shared import results
-from minitxl.experiments.training_parts import CHANGES, ShuffledLanes
+from minitxl.experiments.training_parts import CHANGES, SCHEDULES, ShuffledLanes
 
 STORED = results.read(Path(__file__).parents[2] / "figures" / "training_parts.json")
 
@@ -33,11 +33,14 @@ def test_the_experiment_runs_end_to_end_at_toy_size(tmp_path):
         training = {change: of["training_bits"]["mean"] for change, of in row["changes"].items()}
         assert training["shuffled_lanes"] != training["whole"]
     first, *_ = at_peaks = data["schedules"]["at_peaks"]
-    assert first["cost"] == data["rows"][-1]["changes"]["constant_rate"]["cost"]
-    assert len({bits["mean"] for row in at_peaks for bits in row["bits"].values()}) == 2 * len(at_peaks)
+    for name, cost in first["cost"].items():
+        assert cost == data["rows"][-1]["changes"][SCHEDULES[name]]["cost"]
+    assert len({bits["mean"] for row in at_peaks for bits in row["bits"].values()}) == 3 * len(at_peaks)
     best = data["schedules"]["at_best_peaks"]
     for name, bits in best["bits"].items():
         assert bits["mean"] == min(row["bits"][name]["mean"] for row in at_peaks)
+    lowest, best_bits = (row["bits"]["falling"]["mean"] for row in (first, best))
+    assert data["schedules"]["gain_of_best_peak"]["mean"] == pytest.approx(lowest - best_bits)
     figures.training_parts(data).save(tmp_path / "drawn.svg")
 
 

@@ -8,36 +8,35 @@ from minitxl.course.predictions import Predictions, Question
 predictions = Predictions(
     Question(
         "equal_context",
-        "With 32 keys for each query: which XL predicts better?",
-        answer="level",
-        choices=("memory", "no memory", "level"),
-        why="the seeds don't agree on a winner, although with memory three layers reach 93 characters back, "
-        "and without it 31. In segments it is the context just before a cut that helps most",
+        "With 32 keys for each query: which XL predicts better after full loss?",
+        answer="open",
+        choices=("memory", "no memory", "open"),
+        why="the interval of the three differences goes from some hundredths of a bit below 0 to some above. "
+        "In segments it is the context just before a cut that helps most",
         wrong={
-            "memory": "read in segments it wins, but there its queries have more keys. With equally many, "
-            "the seeds don't agree",
-            "no memory": "the seeds don't agree on a winner: one of three is for it, two are for memory",
+            "memory": "read in segments it is ahead, but there its queries have more keys. With equally "
+            "many, 0 lies in the interval",
+            "no memory": "0 lies in the interval: three seeds don't tell which of the two is ahead",
         },
     ),
     Question(
         "shuffled",
-        "On shuffled lines, read in segments: does memory help XL, hurt it, or neither?",
+        "On shuffled lines, read in segments: does memory help XL, hurt it, or is it open?",
         answer="helps",
-        choices=("helps", "hurts", "level"),
-        why="in each seed. At the start of a segment the near past is cut off, and memory has it. So it "
-        "helps although no line tells of another",
+        choices=("helps", "hurts", "open"),
+        why="the difference counts. At the start of a segment the near past is cut off, and memory has it. "
+        "So it helps although no line tells of another",
     ),
     Question(
-        "read_without",
-        "Read without memory: which XL is better, the one trained with memory or the one trained without?",
-        answer="trained without",
-        choices=("trained with", "trained without", "level"),
-        why="in each seed. The model that was trained with memory had one before nearly every segment, and "
-        "is most behind at a segment's first word",
+        "gains_more",
+        "Which XL gains more by memory at the test, the one trained with memory or the one trained without?",
+        answer="trained with",
+        choices=("trained with", "trained without", "open"),
+        why="more than three times as much, and the difference counts. Without memory it is read otherwise "
+        "than it was trained, and is most behind at a segment's first word",
         wrong={
-            "trained with": "it is better when it is read as it was trained. Without memory it is worse in "
-            "each seed, most of all at a segment's first word",
-            "level": "the seeds agree: the one that was trained with memory is worse without",
+            "trained without": "it gains too, but less: it was trained to begin each segment without memory",
+            "open": "0 lies outside of the interval of the three differences: it gains more in each seed",
         },
     ),
 )

@@ -98,44 +98,48 @@ def _finding(rows: Sequence[Data]) -> str:
     return f"A {ahead[0]} saves bits in every seed; no other change does"
 
 
-LINES = {"falling": ("#222222", "o", "-"), "constant": ("#CC79A7", "s", "--")}
-"""Colour, mark and line of a rate that falls to 0, and of one that stays at its peak."""
+LINES = {
+    "falling": ("#222222", "o", "-", "falls to 0"),
+    "constant": ("#CC79A7", "s", "--", "stays at its peak"),
+    "no_warmup": ("#E69F00", "^", ":", "falls to 0, without warm-up"),
+}
+"""Colour, mark, line and words of each schedule."""
 
 
 def schedules(data: Data) -> Picture:
-    """Draw the test loss with a falling and with a constant rate, by the peak of the rate."""
-    both = data["schedules"]
-    peaks = [row["peaks"]["falling"] for row in both["at_peaks"]]
+    """Draw the test loss with each schedule of the rate, by the peak of the rate."""
+    found = data["schedules"]
+    peaks = [row["peaks"]["falling"] for row in found["at_peaks"]]
     said = []
     with drawing(6, 3.8) as figure:
         axes = panels(figure, 1)[0]
-        for name, (colour, mark, line) in LINES.items():
-            bits = [row["bits"][name] for row in both["at_peaks"]]
+        for name, (colour, mark, line, words) in LINES.items():
+            bits = [row["bits"][name] for row in found["at_peaks"]]
             seed_band(axes, range(len(peaks)), bits, mark, ls=line, color=colour, lw=1.6, ms=5, label=name)
             means = ", ".join(f"{one['mean']:.2f} at {peak:g}" for peak, one in zip(peaks, bits, strict=True))
-            said.append(f"{name} {means}")
+            said.append(f"{words} {means}")
         axes.set_xticks(range(len(peaks)), [f"{peak:g}" for peak in peaks])
         axes.set(
             xlabel=f"peak of the learning rate, log scale\n({LINE_AND_BAND})",
             ylabel=f"test loss, {BITS}\n{LOWER}",
-            title=fitted(_ahead(both)),
+            title=fitted(_ahead(found)),
         )
         marks, names = axes.get_legend_handles_labels()
         shown = {name: mark for mark, name in zip(marks, names, strict=True) if name in LINES}
-        axes.legend(list(shown.values()), [f"rate: {name}" for name in shown], fontsize=9)
+        axes.legend(list(shown.values()), [LINES[name][-1] for name in shown], fontsize=9)
     return Picture(
-        figure, f"Test {BITS} after {both['steps']} steps, by the peak of the rate: {'; '.join(said)}."
+        figure, f"Test {BITS} after {found['steps']} steps, by the peak of the rate: {'; '.join(said)}."
     )
 
 
-def _ahead(both: Data) -> str:
-    """Say which rate is ahead in every seed at the lowest peak, and which at the best peak of each."""
+def _ahead(found: Data) -> str:
+    """Say which of falling and constant is ahead in every seed at the lowest peak, and each at its best."""
     at_lowest, at_best = (
         "constant"
-        if max(row["cost"]["seeds"]) < 0
+        if max(row["cost"]["constant"]["seeds"]) < 0
         else "falling"
-        if min(row["cost"]["seeds"]) > 0
+        if min(row["cost"]["constant"]["seeds"]) > 0
         else "neither"
-        for row in (both["at_peaks"][0], both["at_best_peaks"])
+        for row in (found["at_peaks"][0], found["at_best_peaks"])
     )
     return f"Ahead at the lowest peak: {at_lowest}.\nEach at its best peak: {at_best}"

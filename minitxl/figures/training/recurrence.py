@@ -36,40 +36,26 @@ def at_length(row: Data, attention_len: int) -> list[float] | None:
     )
 
 
-def by_recurrence(data: Data, *, attention_len: int | None = None) -> Picture:
-    """Draw each encoding and loss, with memory and without, in segments; and at equal ``attention_len``."""
+def by_recurrence(data: Data) -> Picture:
+    """Draw each encoding and loss, with memory and without, read in segments."""
     rows = [row for row in data["systems"] if not row["equal_memory"]]
     kinds = list(dict.fromkeys((row["encoding"], row["loss"]) for row in rows))
-    readings: dict[str, list[list[float] | None]] = {"Read in segments": [*map(in_segments, rows)]}
-    if attention_len:
-        readings = {
-            "Read in segments:\nmemory sees more": readings["Read in segments"],
-            f"{attention_len} keys\nfor each query": [at_length(row, attention_len) for row in rows],
-        }
     said = []
     with drawing(7, 4.6) as figure:
-        every = figure.subplots(1, len(readings), sharex=True, sharey=True, squeeze=False)[0]
-        for axes, (title, scores) in zip(every, readings.items(), strict=True):
-            alt = []
-            for row, bits in zip(rows, scores, strict=True):
-                if bits is not None:
-                    place = kinds.index((row["encoding"], row["loss"])) + (
-                        -0.16 if row["recurrence"] else 0.16
-                    )
-                    memory = row["recurrence"]
-                    summary = {"seeds": bits, "mean": mean(bits)}
-                    seeds_and_mean(axes, place, summary, look_of(row)["color"], memory=memory)
-                    alt.append(f"{name_of(row)}, {row['loss']} loss {mean(bits):.2f}")
-            axes.set(title=title, xlabel=f"test {BITS}\n({DOTS_AND_BAR})\n{LEFT}")
-            said.append(f"{'; '.join(alt)}.")
-        every[0].set_yticks(range(len(kinds)), [f"{encoding},\n{loss} loss" for encoding, loss in kinds])
-        every[0].set_ylim(len(kinds) - 0.5, -0.5)
+        axes = figure.subplots()
+        for row in rows:
+            memory, bits = row["recurrence"], in_segments(row)
+            place = kinds.index((row["encoding"], row["loss"])) + (-0.16 if memory else 0.16)
+            summary = {"seeds": bits, "mean": mean(bits)}
+            seeds_and_mean(axes, place, summary, look_of(row)["color"], memory=memory)
+            said.append(f"{name_of(row)}, {row['loss']} loss {mean(bits):.2f}")
+        axes.set(title="Read in segments", xlabel=f"test {BITS}\n({DOTS_AND_BAR})\n{LEFT}")
+        axes.set_yticks(range(len(kinds)), [f"{encoding},\n{loss} loss" for encoding, loss in kinds])
+        axes.set_ylim(len(kinds) - 0.5, -0.5)
         for with_memory, label in LABELS.items():
-            every[0].plot([], [], "o", color="black", label=label, **SEED if with_memory else SEED | HOLLOW)
-        every[0].legend(loc="upper right")
-    names = "read in segments", f"With {attention_len} keys for each query"
-    parts = [f"{name}: {words}" for name, words in zip(names, said, strict=False)]
-    return Picture(figure, f"Test {BITS}, mean of the seeds, {' '.join(parts)}")
+            axes.plot([], [], "o", color="black", label=label, **SEED if with_memory else SEED | HOLLOW)
+        axes.legend(loc="upper right")
+    return Picture(figure, f"Test {BITS}, mean of the seeds, read in segments: {'; '.join(said)}.")
 
 
 def pair(data: Data, *, encoding: str, loss: str) -> Picture:

@@ -1,15 +1,14 @@
 """The result of the experiment ``ptb``: perplexity on the Penn Treebank by memory length."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
-from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, seed_band, seeds_and_mean, write_ends
+from minitxl.figures.marks import HOLLOW, seed_band, write_ends
 from minitxl.figures.picture import (
-    LEFT,
     LOWER,
     Data,
     Picture,
@@ -68,7 +67,7 @@ def by_training(data: Data) -> Picture:
         figure.axes[0].set_ylabel(f"test perplexity\n{LOWER}")
         names = [f"trained with{'' if system.memory else 'out'} memory" for system in pair.values()]
         legend_outside(figure, figure.axes[0].lines[::2], names, ncols=2)
-        headline(figure, _crossing(values))
+        headline(figure, "Two trainings, each read in two ways")
     words = f"read without memory and with {read[1]} words of it"
     return Picture(figure, f"Test perplexity on the Penn Treebank, {words}; {'; '.join(said)}.")
 
@@ -77,35 +76,6 @@ def _seeds_at(system: Data, mem_len: int) -> list[float]:
     """Return the test perplexity of each seed, read with a memory of this length."""
     (row,) = (row for row in system["by_memory"] if row["mem_len"] == mem_len)
     return list(row["perplexity"]["seeds"])
-
-
-def _crossing(values: Mapping[str, Sequence[Sequence[float]]]) -> str:
-    """Say whether the model that was trained with memory is behind without it, and ahead with it."""
-    behind = [
-        [mine > other for mine, other in zip(*both, strict=True)]
-        for both in zip(values["xl_memory"], values["xl"], strict=True)
-    ]
-    if all(behind[0]) and not any(behind[1]):
-        return "XL trained with memory loses without it, and wins with it, in each seed"
-    return "Two trainings, each read in two ways"
-
-
-def by_system(data: Data) -> Picture:
-    """Draw the test perplexity of each system, read as it was trained: its seeds and their mean."""
-    said = []
-    with drawing(7, 3.4) as figure:
-        axes = figure.subplots()
-        for place, (key, system) in enumerate(TRAINED.items()):
-            seeds_and_mean(axes, place, data["systems"][key]["trained"], system.colour, memory=system.memory)
-            seeds = ", ".join(f"{one:.1f}" for one in data["systems"][key]["trained"]["seeds"])
-            said.append(f"{system.name} {seeds}")
-        axes.set_yticks(range(len(TRAINED)), [system.name for system in TRAINED.values()])
-        axes.invert_yaxis()
-        axes.grid(axis="x", alpha=0.3)
-        axes.set_xlabel(f"test perplexity, read as trained\n{DOTS_AND_BAR}; hollow: no memory\n{LEFT}")
-    return Picture(
-        figure, f"Test perplexity on the Penn Treebank, read as trained, by seed: {'; '.join(said)}."
-    )
 
 
 def longer_training(data: Data) -> Picture:
