@@ -23,7 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from minitxl.fields import check_types
+from minitxl.fields import SIZES, check, check_types
 
 
 @dataclass(frozen=True)
@@ -41,9 +41,8 @@ class Partition:
 
     def __post_init__(self) -> None:
         check_types(self)
-        for name in ("vocab_size", "d_model", "div_val"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be 1 or more, got {getattr(self, name)}")
+        for name in ("vocab_size", "d_embed", "d_model", "div_val"):
+            check(name, getattr(self, name), SIZES[name])
         edges = (0, *self.cutoffs, self.vocab_size)
         if any(low >= high for low, high in pairwise(edges)):
             rule = f"strictly increase inside 1 … vocab_size - 1 = {self.vocab_size - 1}"

@@ -1,7 +1,7 @@
 """Tensors and options that a caller passes: kind, rank and size are checked here, in one sentence each.
 
 The modules of the paper call these functions where a value enters, so that a wrong one is told by the
-name the caller gave it, and not by a product of matrices far below. No check reads a value on a GPU,
+argument's name, and not by a product of matrices far below. No check reads a value on a GPU,
 which would wait for all work there, and none breaks ``torch.compile`` or ``torch.export``.
 """
 
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from minitxl import fields
-from minitxl.fields import LONGEST, Rule, check, check_buckets, number, optional, whole
+from minitxl.fields import LONGEST, Rule, check, check_buckets, optional, positive, rate, whole
 
 Kind = TypeVar("Kind")
 
@@ -22,16 +22,6 @@ OPTIONS = {
     "key_mask": lambda value: None,  # needs the number of keys: check_key_mask
 }
 """Rules of ``AttentionOptions``."""
-
-
-def rate(value: object) -> str | None:
-    """Return None for a rate of dropout: a number from 0 on and below 1."""
-    return number(0)(value) or (None if value < 1 else "be below 1")  # type: ignore[operator]
-
-
-def positive(value: object) -> str | None:
-    """Return None for a finite number above 0."""
-    return number(0)(value) or (None if value else "be above 0")
 
 
 ATTENTION_ARGUMENTS: Mapping[str, Rule] = {
@@ -152,7 +142,7 @@ def check_floating(name: str, tensor: object, axes: str) -> Tensor:
 def check_whole(name: str, tensor: Tensor) -> None:
     """Raise a ValueError unless the tensor holds whole numbers, of any integer format."""
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype == torch.bool:
-        raise ValueError(f"{name} must hold whole numbers, got {tensor.dtype}")
+        raise ValueError(f"{name} must hold whole numbers, got {_dtype(tensor)}")
 
 
 def check_format(name: str, tensor: Tensor, weight: Tensor) -> None:
@@ -193,7 +183,10 @@ def check_range(ids: Tensor, name: str, vocab_size: int) -> None:
 def check_memory(
     memory: object, options: Mapping[str, Any], sizes: tuple[int, int, int], *, seg: int, weight: Tensor
 ) -> None:
-    """Raise an error unless the memory can precede the segment; ``sizes`` are n_layer, batch, d_model."""
+    """Raise an error unless the memory can precede the segment, and the options are right for both.
+
+    ``sizes`` are n_layer, batch and d_model.
+    """
     n_layer, batch, d_model = sizes
     memory = check_floating("memory", memory, "layer batch mem model")
     layer, memory_batch, _, width = memory.shape
@@ -223,6 +216,16 @@ def check_extension(memory: object, states: object) -> None:
             raise ValueError(f"memory must be {_dtype(states)} as the states are, got {_dtype(memory)}")
 
 
+def check_hidden(hidden: object, targets: Tensor, *, d_model: int) -> None:
+    """Raise a ValueError unless hidden is [batch seg model], with a vector for each target."""
+    hidden = check_floating("hidden", hidden, "batch seg model")
+    if hidden.shape[2] != d_model:
+        raise ValueError(f"hidden must have the model's width {d_model}, got {hidden.shape[2]}")
+    if targets.shape != hidden.shape[:2]:
+        got = f"{tuple(targets.shape)} for {tuple(hidden.shape[:2])}"
+        raise ValueError(f"targets must hold one id for each token of hidden, got {got}")
+
+
 def check_states(weight: Tensor, **states: object) -> int:
     """Return how many tokens all states have together; each is [batch pos model] or None.
 
@@ -243,17 +246,30 @@ def check_states(weight: Tensor, **states: object) -> int:
 
 
 def check_segment(x: Tensor, memory: Tensor | None, options: Mapping[str, Any], *, weight: Tensor) -> None:
-    """Raise an error unless an attention, whose queries ``weight`` projects, can read these arguments."""
+    """Raise an error unless an attention can read a segment, its memory and these options.
+
+    ``weight`` is the attention's W_q.
+    """
     n_key = check_states(weight, x=x, memory=memory)
     check_options(options, batch=len(x), n_key=n_key)
 
 
 def check_context(
-    x: Tensor, context: Tensor | None, mask: object, clamp_len: object = None, *, weight: Tensor
+    x: Tensor,
+    context: Tensor | None,
+    mask: object,
+    clamp_len: object = None,
+    *,
+    weight: Tensor,
+    ends_with_x: bool = False,
 ) -> None:
     """Raise a ValueError unless x can attend to the context, or to itself, under this mask."""
     check("clamp_len", clamp_len, OPTIONS["clamp_len"])
     check_states(weight, x=x, context=context)
+    if ends_with_x and context is not None and context.shape[1] < x.shape[1]:
+        raise ValueError(
+            f"context must end with the {x.shape[1]} tokens of x, got {context.shape[1]} tokens in all"
+        )
     if mask is not None:
         mask = check_rank("mask", mask, "batch query key")
         if mask.dtype != torch.bool:
@@ -276,15 +292,15 @@ def check_options(options: Mapping[str, Any], *, batch: int, n_key: int) -> None
         check_key_mask(options["key_mask"], batch=batch, n_key=n_key)
 
 
-def check_key_mask(key_mask: object, *, batch: int, n_key: int, name: str = "key_mask") -> None:
+def check_key_mask(key_mask: object, *, batch: int, n_key: int) -> None:
     """Raise a ValueError unless the mask has a flag for each key of each element of the batch."""
-    key_mask = check_rank(name, key_mask, "batch key")
+    key_mask = check_rank("key_mask", key_mask, "batch key")
     if key_mask.dtype != torch.bool:
-        raise ValueError(f"{name} must hold booleans, False for a key that is masked, got {_dtype(key_mask)}")
+        raise ValueError(f"key_mask must hold booleans, False for a masked key, got {_dtype(key_mask)}")
     if key_mask.shape[1] != n_key:
-        raise ValueError(f"{name} must hold one flag for each of the {n_key} keys, got {key_mask.shape[1]}")
+        raise ValueError(f"key_mask must hold one flag for each of the {n_key} keys, got {key_mask.shape[1]}")
     if len(key_mask) != batch:
-        raise ValueError(f"{name} must have the batch size {batch}, got {len(key_mask)}")
+        raise ValueError(f"key_mask must have the batch size {batch}, got {len(key_mask)}")
 
 
 def _dtype(tensor: Tensor) -> str:

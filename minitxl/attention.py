@@ -11,7 +11,7 @@ Names of the axes:
     query      the tokens of the segment, which the model calls ``seg``
     key        the tokens of memory and segment
     mem        the tokens of memory
-    pos        tokens of any of these three; in ``position_encodings``, the positions or distances to encode
+    pos        tokens of query, key or mem; in ``position_encodings``, the positions or distances to encode
     dist       distances, from n_key-1 down to 0
     row        the rows of Shaw's tables
     heads_dim  head times dim
@@ -210,8 +210,9 @@ class ShawAttention(nn.Module):
     a^K is added to keys and a^V to values. Shaw et al. count j - i, the negative of our distance, and clip it
     at ``max_distance``, their k. So each table has 2 · max_distance + 1 rows, which all heads share: the
     vector of the pair ij is row max_distance + clip(j - i, -max_distance, max_distance). (With a smaller
-    ``clamp_len``, j - i is clipped to that first.) The causal language model uses the rows with j ≤ i.
-    ``context_output`` without a mask is bidirectional and may use all.
+    ``clamp_len``, j - i is clipped to that first.) The causal language model uses rows
+    0 … max_distance, of the pairs with j ≤ i. ``context_output`` without a mask is bidirectional and may use
+    all.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and the product of each
     pair is then looked up by its row. For the values, the attention weights of all keys with the same row are
@@ -265,7 +266,7 @@ class ShawAttention(nn.Module):
 
         ``mask`` is True where a query may attend to a key, and is the same for all heads.
         """
-        check_context(x, context, mask, clamp_len, weight=self.W_q.weight)
+        check_context(x, context, mask, clamp_len, weight=self.W_q.weight, ends_with_x=True)
         q = split_heads(self.W_q(x), self.n_head)
         k = split_heads(self.W_k(x if context is None else context), self.n_head)
         return self.shaw_weights(q, k, mask, clamp_len)

@@ -11,7 +11,7 @@ sets the field of that name in ``TrainConfig``.
 from dataclasses import dataclass
 from typing import Literal
 
-from minitxl.fields import SIZES, check, check_buckets, check_types, require
+from minitxl.fields import SIZES, check, check_buckets, check_types, positive, rate, require
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,8 @@ class ModelConfig:
     """absolute adds position encodings to the states, as ``positions`` says. The others score by distance,
     and shaw also adds a vector for each distance to the values."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
-    """Position encodings of attention=absolute: sinusoids, one learned table, one for each layer, or none."""
+    """Position encodings of attention=absolute: sinusoids, one learned table, a learned table for each
+    layer, or none."""
     max_seg_len: int = 512
     """Longest segment with learned positions: their tables have this many rows."""
     max_distance: int = 16
@@ -91,9 +92,9 @@ class ModelConfig:
         for name, rule in SIZES.items():
             check(name, getattr(self, name), rule)
         check_buckets(self.n_bucket, self.bucket_distance)
-        require(self.layer_norm_eps > 0, "layer_norm_eps must be positive", self.layer_norm_eps)
+        check("layer_norm_eps", self.layer_norm_eps, positive)
         require(self.d_model % 2 == 0, "d_model must be even", self.d_model)
         rotary = self.attention == "rotary"
         require(not rotary or self.d_head % 2 == 0, "d_head must be even for attention = rotary", self.d_head)
         for name in ("dropout", "attention_dropout", "word_dropout"):
-            require(0 <= getattr(self, name) < 1, f"{name} must lie in [0, 1)", getattr(self, name))
+            check(name, getattr(self, name), rate)

@@ -11,16 +11,18 @@ A wrong value is refused in one way everywhere: a ValueError of one sentence, "N
 
 Python's own classes are kept where Python asks for them: a TypeError for an argument that does not exist, an
 IndexError at the end of a sequence. The command line prints the sentence and exits with 2. A class of our own
-exists only where the code that catches an error must tell it from others. These can reach a caller:
+exists only where the code that catches an error must tell it from others. These are the package's:
 
     data.tokenizer.UnknownSymbolError        a ValueError; the caller adds line and column
     data.downloads.FinalError                ends the tries of a download
     data.downloads.WrongContentError         counts as a failed try of a download
     commands.errors.RefusedFlagError         not a ValueError, which the parser of flags would reword
     course.grading.WrongAnswerError          an AssertionError, which nbgrader takes for a wrong answer
-    course.checker.NotAskedForError          an exercise's function that was called as no exercise asks
+    course.checker.NotAskedForError          a result of another kind than an exercise asks for
+    course.checks.shares.TruthOfTensorError  a RuntimeError, of a tensor that was asked whether it is true
 
-Those of ``course.marking`` pass between the marker and its sandbox.
+Further ones pass between the parts of one file or folder: of ``course.marking``, of ``course.grading``, and
+of the check of the training loop.
 
 A *rule* is a function that returns None for a value that is allowed, and else the requirement it
 breaks: ``whole(1, 8)("x")`` is "be a whole number". Rules stand in a table by name:
@@ -74,6 +76,16 @@ def _is_finite(value: float | int) -> bool:
         return isfinite(value)
     except OverflowError:  # a whole number that no float can hold
         return False
+
+
+def positive(value: object) -> str | None:
+    """Return None for a finite number above 0."""
+    return number(0)(value) or (None if value else "be positive")
+
+
+def rate(value: object) -> str | None:
+    """Return None for a rate of dropout: a number from 0 on and below 1."""
+    return number(0)(value) or (None if value < 1 else "be below 1")  # type: ignore[operator]
 
 
 def flag(value: object) -> str | None:
@@ -186,7 +198,7 @@ def checked(
 def check_types(config: Any) -> None:
     """Raise a ValueError for a field of a dataclass whose value its annotation does not allow.
 
-    A list in place of a tuple is taken, and becomes one: a frozen dataclass is hashable.
+    A list becomes a tuple, so that a frozen dataclass stays hashable.
     """
     for name, rule in rules_of(type(config)).items():  # type: ignore[arg-type]  # a class is hashable
         value = getattr(config, name)

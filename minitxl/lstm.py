@@ -16,8 +16,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy, linear
 
-from minitxl.arguments import ATTENTION_ARGUMENTS, check_floating, check_kind, check_rank, check_tokens, rate
-from minitxl.fields import check, optional, whole
+from minitxl.arguments import check_hidden, check_kind, check_rank, check_tokens
+from minitxl.fields import SIZES, check, optional, rate, whole
 
 Tokens = Int[Tensor, "batch seg"]
 State = Float[Tensor, "2 layer batch model"]
@@ -39,7 +39,7 @@ class LSTMConfig:
 
     def __post_init__(self) -> None:
         for name in ("vocab_size", "n_layer", "d_model"):
-            check(name, getattr(self, name), ATTENTION_ARGUMENTS[name])
+            check(name, getattr(self, name), SIZES[name])
         check("dropout", self.dropout, rate)
 
     @property
@@ -132,10 +132,7 @@ class LSTMLM(nn.Module):
     def losses(self, hidden: Float[Tensor, "batch seg model"], targets: Tokens) -> Float[Tensor, "batch seg"]:
         """Return -log p(target) in nats of each target; ``hidden`` is the first result of ``last_hidden``."""
         self._check_tokens("targets", targets)
-        check_floating("hidden", hidden, "batch seg model")
-        if targets.shape != hidden.shape[:2]:
-            got = f"{tuple(targets.shape)} for {tuple(hidden.shape[:2])}"
-            raise ValueError(f"targets must hold one id for each token of hidden, got {got}")
+        check_hidden(hidden, targets, d_model=self.config.d_model)
         logits = rearrange(self._logits(hidden), "batch seg vocab -> batch vocab seg")
         return cross_entropy(logits, targets, reduction="none")
 

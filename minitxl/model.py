@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from minitxl.adaptive import AdaptiveEmbedding, AdaptiveSoftmax
-from minitxl.arguments import check_floating, check_kind, check_length, check_memory, check_tokens
+from minitxl.arguments import check_hidden, check_kind, check_length, check_memory, check_tokens
 from minitxl.attention import (
     AttentionOptions,
     Hidden,
@@ -105,7 +105,10 @@ class Block(nn.Module):
 
 
 def new_attention(config: ModelConfig, shared: Attention | None = None) -> Attention:
-    """Return one layer's attention, as configured, with the u and v, or T5's table, of ``shared``."""
+    """Return one layer's attention, as configured.
+
+    ``shared`` is another layer's attention, whose u and v (xl) or table (t5) the new one uses.
+    """
     sizes, attention_dropout = (config.d_model, config.n_head, config.d_head), config.attention_dropout
     if config.attention == "absolute":
         return MultiHeadAttention(*sizes, attention_dropout=attention_dropout)
@@ -265,7 +268,7 @@ class TransformerLM(nn.Module):
         ignored = None if ignore_index is None else targets == ignore_index
         targets = targets if ignored is None else targets.masked_fill(ignored, 0)
         self._check_tokens("targets", targets)
-        check_floating("hidden", hidden, "batch seg model")
+        check_hidden(hidden, targets, d_model=self.config.d_model)
         losses = self.output.losses(hidden, targets)
         return losses if ignored is None else losses.masked_fill(ignored, 0.0)
 
@@ -319,7 +322,7 @@ GAUSSIAN = "weight", "u", "v", "a_K", "a_V", "table"
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw a module's own parameters at random; parameters of the original code from its distributions.
+    """Draw a module's own parameters at random, from the original code's distributions where it has them.
 
         weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
         projections of ``adaptive``        mean 0, standard deviation 0.01

@@ -1,7 +1,7 @@
 """The left-shift of Appendix B, which turns scores by distance into scores by key.
 
-XL takes the product of every query with the encoding of every distance. The product of a query at position p
-and distance d belongs to the key at p - d. So every row but the last is moved left, until each product stands
+XL takes the product of every query with the encoding of every distance. The product of a query at position i
+and distance d belongs to the key at i - d. So every row but the last is moved left, until each product stands
 at its key.
 
 On a CPU training runs a faster form of it, in ``fast.cpu_attention``; on a GPU it runs this function.
@@ -18,8 +18,8 @@ from minitxl.arguments import check_by_distance
 def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*batch query key"]:
     """Turn columns by distance, n_key-1 … 0, into columns by key, 0 … n_key-1 (Appendix B).
 
-    Row i is the query at position p = n_key - n_query + i among the keys. Its distance to key j is p - j, in
-    column n_key - 1 - (p - j) = j + (n_query - 1 - i). So row i has to move left by n_query - 1 - i: the
+    Row t is the query at position i = n_key - n_query + t among the keys. Its distance to key j is i - j, in
+    column n_key - 1 - (i - j) = j + (n_query - 1 - t). So row t has to move left by n_query - 1 - t: the
     first row most, the last row not at all. With 2 queries and 3 keys, from the rows a b c and d e f:
 
         1. put a zero in front of each row             0 a b c | 0 d e f
@@ -27,12 +27,13 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
         3. drop the line's first n_query = 2 entries   b c 0 d e f
         4. cut what is left into rows of n_key = 3     b c 0 | d e f
 
-    Why this moves row i by n_query - 1 - i: in the line of step 2, padded row i begins at entry
-    i·(n_key + 1), and row i of the result at entry n_query + i·n_key, which is n_query - i later. So the
-    result skips the first n_query - i entries of the padded row: the zero, and n_query - 1 - i products.
+    Why this moves row t by n_query - 1 - t: in the line of step 2, padded row t begins at entry
+    t·(n_key + 1), and row t of the result at entry n_query + t·n_key, which is n_query - t later. So the
+    result skips the first n_query - t entries of the padded row: the zero, and n_query - 1 - t products.
 
     Entries of keys after the query hold the padding zero and values of the next row; the mask hides them.
 
+    >>> import torch
     >>> rel_shift(torch.tensor([[0.0, 1, 2], [3, 4, 5]])).tolist()
     [[1.0, 2.0, 0.0], [3.0, 4.0, 5.0]]
     """

@@ -15,6 +15,7 @@ from minitxl.fast import kv_cache
 from minitxl.inference import evaluation, generation
 from minitxl.inference.config import EvaluateConfig
 from minitxl.later_attention import RotaryAttention, T5Attention, buckets, rotate, slopes
+from minitxl.lstm import LSTMLM, LSTMConfig
 from minitxl.memory import extend, reach
 from minitxl.model import TransformerLM
 from minitxl.position_encodings import distances, sinusoids
@@ -161,6 +162,21 @@ def test_a_wrong_context_or_mask_is_named(context, mask, sentence):
             attention.context_output(X, context, mask)
 
 
+def test_a_context_that_cannot_end_with_x_is_refused_where_distances_count():
+    with pytest.raises(ValueError, match=r"^context must end with the 5 tokens of x, got 3 tokens in all"):
+        ShawAttention(8, 2, 4, max_distance=2).context_output(X, X[:, :3])
+    assert MultiHeadAttention(8, 2, 4).context_output(X, X[:, :3]).shape == X.shape
+
+
+def test_hidden_states_of_another_width_are_named():
+    with pytest.raises(ValueError, match=r"^hidden must have the model's width 8, got 7"):
+        LSTMLM(LSTMConfig(d_model=8, vocab_size=11)).losses(X[..., 1:], TOKENS)
+    model = small_model()
+    width = model.config.d_model
+    with pytest.raises(ValueError, match=rf"^hidden must have the model's width {width}, got 3"):
+        model.losses(torch.zeros(2, 5, 3), TOKENS)
+
+
 STATES = torch.zeros(2, 2, 5, 8)
 
 
@@ -275,7 +291,7 @@ ROW = torch.arange(3)
             "dtype must be one of floating-point numbers, got int64",
         ),
         (lambda: sinusoids(ROW, 4, base=-1), "base must be 0 or more, got -1"),
-        (lambda: sinusoids(ROW, 4, base=0.0), "base must be above 0, got 0.0"),
+        (lambda: sinusoids(ROW, 4, base=0.0), "base must be positive, got 0.0"),
         (lambda: distances("5"), "n_key must be a whole number, got '5'"),
         (lambda: distances(-1), "n_key must be 0 or more, got -1"),
         (lambda: distances(5, clamp_len=-1), "clamp_len must be 0 or more, got -1"),

@@ -16,7 +16,7 @@ Its files. Each class of the paper that has a faster form is replaced by one of 
     inputs         projected queries, keys, values and distances, as relative attention takes them
     rotary         rotary positions
     feed_forward   the feed-forward layer
-    softmax        the output layer
+    softmax        the output layer, and the LSTM that has the same
     cross_entropy  the losses of a large output layer, some tokens at a time
     linear         products with weights
     dropout        dropout from 16 random bits an element

@@ -61,8 +61,8 @@ def to_fast(model: Model) -> Model:
 def to_inference(model: Model, precision: Precision = "float32", *, rows: int = 1) -> Model:
     """Return the fast model in evaluation mode, for the key-value cache; a step reads about ``rows`` tokens.
 
-    With bfloat16 its products have a rounded copy of their matrices and biases, half as large; on a CUDA GPU
-    and on a CPU alike. In float32 they have a copy in another order, where a CPU reads it faster. Embeddings
+    With bfloat16 its products use rounded copies of the matrices and biases, half as large; on a CUDA GPU and
+    on a CPU alike. In float32 they use copies in another order, where a CPU reads those faster. Embeddings
     and norms are those of ``model``.
     """
     fast_model = to_fast(model).eval()

@@ -113,7 +113,7 @@ def draw_tokens(
     - ``precision``: with bfloat16 the model's products are in bfloat16. With a cache, about half as many
       bytes are read for each new token.
     - ``repetition``: above 1, the scores of the tokens that the text has used fall (``repetition_penalty``).
-      One of them may still become likelier, where a likelier one loses more. It is applied before the
+      A used token may still gain, if a likelier used token loses more. It is applied before the
       other options.
     - ``repetition_window``: how many of the text's last tokens, prompt included, count as used; None is all.
       The default, 64, is llama.cpp's. Hugging Face counts all, but a long text has used most characters.

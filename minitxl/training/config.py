@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from minitxl.fields import LONGEST, check_types, require
+from minitxl.fields import LONGEST, check, check_types, optional, positive, require
 from minitxl.inference.config import EvaluateConfig, check_lengths
 
 
@@ -74,10 +74,10 @@ class TrainConfig:
             f"validate_attention_lens must lie in 1 … validate_tokens - 1 = {self.validate_tokens - 1:,}",
             lengths,
         )
-        require(self.learning_rate > 0, "learning_rate must be positive", self.learning_rate)
+        check("learning_rate", self.learning_rate, positive)
         require(0 <= self.warmup <= self.steps, f"warmup must lie in 0 … steps = {self.steps}", self.warmup)
         require(self.weight_decay >= 0, "weight_decay must be 0 or more", self.weight_decay)
-        require(self.clip > 0, "clip must be positive", self.clip)
+        check("clip", self.clip, positive)
         low, peak = self.eta_min, self.learning_rate
         require(0 <= low <= peak, f"eta_min must lie in 0 … learning_rate = {peak}", low)
         schedule_steps, decay_from = self.schedule_steps, self.decay_from
@@ -130,7 +130,6 @@ class RunConfig:
         check_types(self)
         for name in ("accumulate", "checkpoint_every", "checkpoints", "log_every"):
             require(getattr(self, name) >= 1, f"{name} must be 1 or more", getattr(self, name))
-        minutes = self.checkpoint_minutes
-        require(minutes is None or minutes > 0, "checkpoint_minutes must be positive", minutes)
-        require(self.spike is None or self.spike > 0, "spike must be positive", self.spike)
+        for name in ("checkpoint_minutes", "spike"):
+            check(name, getattr(self, name), optional(positive))
         require(self.patience is None or self.patience >= 1, "patience must be 1 or more", self.patience)

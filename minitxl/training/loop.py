@@ -103,7 +103,8 @@ class Record(NamedTuple):
 
     step: int
     bits: float
-    """Training loss in bits per token, of the targets that count, with the weights before this step."""
+    """Training loss in bits per token, with the weights before this step; with settings.loss = "half" that of
+    the later half of each segment."""
     learning_rate: float
     gradient_norm: float
     """Norm of the gradient before clipping."""

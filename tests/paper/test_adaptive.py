@@ -311,7 +311,7 @@ def test_reversing_the_rows_of_tail_classes_changes_the_losses_of_tails_alone():
             {"div_val": 3, "d_embed": 26},
             "d_embed must be 27 or more, for all clusters to have a width, got 26",
         ),
-        ({"d_embed": 0}, "d_embed must be 1 or more, for all clusters to have a width, got 0"),
+        ({"d_embed": 0}, "d_embed must be 1 or more, got 0"),
         ({"d_model": 0}, "d_model must be 1 or more, got 0"),
         ({"vocab_size": 0, "cutoffs": ()}, "vocab_size must be 1 or more, got 0"),
     ],

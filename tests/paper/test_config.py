@@ -22,7 +22,7 @@ NAMES = get_args(get_type_hints(ModelConfig)["attention"])
             rf"attention must be {', '.join(NAMES[:-1])} or {NAMES[-1]}, got 'rope'",
         ),
         (ModelConfig, {"norm": "rms"}, "norm must be post or pre, got 'rms'"),
-        (ModelConfig, {"dropout": 1.0}, r"dropout must lie in \[0, 1\), got 1.0"),
+        (ModelConfig, {"dropout": 1.0}, r"dropout must be below 1, got 1.0"),
         (TrainConfig, {"seg_len": 0}, "seg_len must be 1 or more, got 0"),
         (TrainConfig, {"mem_len": -1}, "mem_len must be 0 or more, got -1"),
         (TrainConfig, {"window": 0}, "window must be 1 or more, the query itself counts, got 0"),

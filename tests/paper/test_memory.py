@@ -1,4 +1,3 @@
-import doctest
 from functools import cache
 from math import ceil
 
@@ -7,7 +6,6 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitxl import memory as memory_room
 from minitxl.memory import extend, longest_reach, reach
 
 lengths = st.integers(0, 7)
@@ -17,10 +15,6 @@ def states_of(length: int, start: int = 0) -> torch.Tensor:
     """[layer batch time model] whose values tell the time."""
     time = torch.arange(start, start + length, dtype=torch.float64)
     return time[None, None, :, None].repeat(2, 3, 1, 4)
-
-
-def test_docstring_examples_run():
-    assert doctest.testmod(memory_room).failed == 0
 
 
 @given(seg_lens=st.lists(st.integers(1, 5), min_size=1, max_size=6), mem_len=lengths)

@@ -1,4 +1,3 @@
-import doctest
 from math import cos, sin
 
 import pytest
@@ -6,14 +5,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from minitxl import position_encodings
 from minitxl.position_encodings import distances, sinusoids
 
 sizes = st.integers(1, 9)
-
-
-def test_docstring_examples_run():
-    assert doctest.testmod(position_encodings).failed == 0
 
 
 def test_sinusoids_are_sines_then_cosines_of_the_papers_frequencies():

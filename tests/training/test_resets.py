@@ -1,16 +1,9 @@
-import doctest
-
 import pytest
 import torch
 from models import ENCODINGS, small_model, some_tokens
 
 from minitxl.memory import extend
-from minitxl.training import resets
 from minitxl.training.resets import extend_mask, reset_mask
-
-
-def test_the_example_holds():
-    assert doctest.testmod(resets).failed == 0
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
