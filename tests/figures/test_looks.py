@@ -188,7 +188,7 @@ def test_the_title_says_that_a_model_trained_without_memory_is_helped_too_where_
     data = stored("memory_and_positions")
     title = "Memory hurts absolute positions\nand helps relative ones"
     memory = figures.memory_and_positions(data).figure.axes[1]
-    assert memory.get_title(loc="left") == title + ",\ntrained with it or not"
+    assert memory.get_title(loc="left") == title + "\n(trained with it or not)"
     apart = [row | {"bits": row["bits"] | {"mean": 9.0}} for row in data["xl"]["by_memory"]]
     memory = figures.memory_and_positions(data | {"xl": data["xl"] | {"by_memory": apart}}).figure.axes[1]
     assert memory.get_title(loc="left") == title
@@ -461,7 +461,8 @@ def test_a_colour_means_the_same_score_in_each_term_and_grey_means_0():
 
 def test_the_title_of_training_parts_holds_in_every_seed():
     rows = stored("training_parts")["rows"]
-    assert parts._finding(rows) == "A constant learning rate saves bits in every seed; no other change does"
+    title = "At this peak of the rate, 0.002, a constant learning rate saves bits in every seed"
+    assert parts._finding(rows, 0.002) == title
     for change in parts.NAMES:
         always = all(max(row["changes"][change]["cost_with_memory"]["seeds"]) < 0 for row in rows)
         assert always == (change == "constant_rate")

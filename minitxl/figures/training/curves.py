@@ -168,7 +168,7 @@ def memory_and_positions(data: Data) -> Picture:
         bits = {name: data[name]["bits"]["seeds"] for name in GRID}
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
         helps = "Memory hurts absolute positions\nand helps relative ones"
-        helps += ",\ntrained with it or not" if level else ""
+        helps += "\n(trained with it or not)" if level else ""
         memory.set(
             title=fitted(helps if both else "After training"),
             xlabel="memory at evaluation, characters\n(log scale after 0; marks: as trained)",
