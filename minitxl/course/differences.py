@@ -43,11 +43,20 @@ def equal(one: Any, other: Any) -> bool:
     if is_list(one) and is_list(other):
         return len(one) == len(other) and all(map(equal, one, other))
     if isinstance(one, nn.Module) and isinstance(other, nn.Module):
-        states = one.state_dict(), other.state_dict()
+        states = _state(one), _state(other)
         return states[0].keys() == states[1].keys() and all(map(equal, *(one.values() for one in states)))
     if isinstance(one, Tensor | np.ndarray) or isinstance(other, Tensor | np.ndarray):
         return False
     return bool(one == other)
+
+
+def _state(module: nn.Module) -> dict[tuple[int, str], Tensor | None]:
+    """Return the parameters and buffers of a module and of those in it, by place and name.
+
+    state_dict() has them too, and takes three times as long, which is half the time of many a check.
+    """
+    inside = enumerate(module.modules())
+    return {(at, name): one for at, part in inside for name, one in (part._parameters | part._buffers).items()}
 
 
 def unusable(got: Any, expected: Any) -> str | None:
