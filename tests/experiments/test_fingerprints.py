@@ -103,14 +103,14 @@ MUTATIONS = {
     "the window in training": ("samples", [(cpu_attention, "attention_mask", one_key_fewer)]),
     "the window in the text": ("attention_over_memory", [(attention, "attention_mask", one_key_fewer)]),
     "the length of memory in training": ("context", [(loop, "extend", one_token_fewer)]),
-    "the distances": ("ablation", [(inputs, "distances", one_distance_more)]),
+    "the distances": ("memory_and_positions", [(inputs, "distances", one_distance_more)]),
     "the size of a block, at its edge": (
         "copying",
         [(cpu_attention, "_shift", lambda padded: padded[..., 1:])],
     ),
     "the dropout of attention weights": ("shaw_clipping", [(dropout, "dropout_mask", undropped)]),
     "the gradient of scores": (
-        "every_system",
+        "memory_and_positions",
         [
             (
                 cpu_attention,
