@@ -1,6 +1,7 @@
 """Pages and tables of a small course: what a student is told of names, missing functions and imports."""
 
 import csv
+import json
 import re
 from html import unescape
 
@@ -12,7 +13,7 @@ from support.small_course import DOUBLE, NAME, hand_in, loaded, notebook, number
 from minitxl.course.marking import suspicion
 from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.isolation import strongest
-from minitxl.course.marking.judge import CONSTANT, _as_json, _of_other_numbers
+from minitxl.course.marking.judge import CONSTANT, _as_json, _of_other_numbers, judged
 from minitxl.course.marking.notebooks import Assignment, Handed, read, released
 from minitxl.course.marking.report import tables
 
@@ -75,6 +76,11 @@ HANDED_IN = {
 CHECK = "# Check yourself\nimport math\n\n\ndef twice(x):\n    return 2 * x\n\n\nassert double(1) == 2"
 
 
+def judged_here(course, job):
+    """Judge in this process, for each judge of its own imports torch; ``test_whole_notebooks`` has those."""
+    return json.loads(json.dumps([*judged(job, course.isolation)]))
+
+
 @pytest.fixture(scope="module")
 def course(tmp_path_factory):
     """A course that is marked, with its pages."""
@@ -85,8 +91,10 @@ def course(tmp_path_factory):
         if student in ("ivo", "kim"):
             submission.cells.insert(1, new_code_cell(CHECK))
         hand_in(folder, student, submission)
-    course = Course.of(folder, strongest(), 2)
-    tables(course, course.mark(NAME, again=False, progress=lambda _: None))
+    course = Course.of(folder, strongest(), 1)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Course, "_parts", judged_here)
+        tables(course, course.mark(NAME, again=False, progress=lambda _: None))
     loaded("mark").write_feedback(course, NAME)
     return folder
 
