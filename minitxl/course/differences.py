@@ -56,7 +56,9 @@ def _state(module: nn.Module) -> dict[tuple[int, str], Tensor | None]:
     state_dict() has them too, and takes three times as long, which is half the time of many a check.
     """
     inside = enumerate(module.modules())
-    return {(at, name): one for at, part in inside for name, one in (part._parameters | part._buffers).items()}
+    return {
+        (at, name): one for at, part in inside for name, one in (part._parameters | part._buffers).items()
+    }
 
 
 def unusable(got: Any, expected: Any) -> str | None:
