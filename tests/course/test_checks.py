@@ -28,7 +28,7 @@ EACH_WRONG = [(name, words) for name, (_, answers) in TABLES.items() for words i
 
 
 class Known:
-    """The cases and the mistakes of a check, and what the right function and each mistake give, found once.
+    """The cases and the mistakes of a check, and what each mistake gives in each case, found once.
 
     A check tells them to ``judge`` anew for every answer, and ``judge`` runs them anew.
     """
@@ -37,20 +37,6 @@ class Known:
         self.cases, self.mistakes = cases, mistakes
         self.outcomes = {}
         """By the ids of mistake and case."""
-        self.expected = []
-        """What is right, by case."""
-
-    def reference(self, function):
-        """Return the function for one call of ``judge``, which asks it of each case in order."""
-        numbers = count()
-
-        def expected(*case):
-            number = next(numbers)
-            if number == len(self.expected):
-                self.expected.append(function(*case))
-            return self.expected[number]
-
-        return expected
 
     def are(self, cases, mistakes):
         return list(mistakes) == list(self.mistakes) and equal(cases, self.cases)
@@ -74,15 +60,14 @@ def answered(name, answer):
     module = sys.modules[check.__module__]
     judge = getattr(module, "judge", None)
 
-    def judge_by_known(attempt, *, reference, cases, mistakes, **arguments):
+    def judge_by_known(attempt, *, cases, mistakes, **arguments):
         cases = list(cases)
         known = KNOWN.setdefault((name, next(number)), Known(cases, mistakes))
         if not known.are(cases, mistakes):
-            return judge(attempt, reference=reference, cases=cases, mistakes=mistakes, **arguments)
-        ours = {"reference": known.reference(reference), "cases": known.cases, "mistakes": known.mistakes}
+            return judge(attempt, cases=cases, mistakes=mistakes, **arguments)
         with pytest.MonkeyPatch.context() as inner:
             inner.setattr(checker, "_outcome", known.outcome)
-            return judge(attempt, **ours, **arguments)
+            return judge(attempt, cases=known.cases, mistakes=known.mistakes, **arguments)
 
     state = torch.get_rng_state()
     with pytest.MonkeyPatch.context() as patch:
