@@ -23,7 +23,8 @@ from nbgrader.coursedir import CourseDirectory
 from nbgrader.preprocessors import ClearHiddenTests
 from traitlets.config import Config, PyFileConfigLoader
 
-from minitxl.course.marking.rules import EXAMPLE, Rules
+from minitxl.course.marking.notebooks import Assignment
+from minitxl.course.marking.rules import EXAMPLE, Rules, toml
 
 HERE = Path(__file__).parent
 CONFIG = "nbgrader_config.py"
@@ -66,6 +67,28 @@ def of_year(notebook: nbformat.NotebookNode, year: str) -> nbformat.NotebookNode
     return notebook
 
 
+def is_handed_in(course: Path, name: str) -> bool:
+    """Return True if anything came back for an assignment."""
+    places = [
+        *(course / "submitted").glob(f"*/{name}"),
+        *(course / at / name for at in ("downloaded", "marks")),
+    ]
+    return any(path.is_dir() and any(path.iterdir()) for path in places)
+
+
+def check_years(course: Path, names: list[str], year: str) -> None:
+    """Refuse another year for what was handed in: it has the numbers of the year before."""
+    for name in names:
+        if not (course / "source" / name).is_dir() or not is_handed_in(course, name):
+            continue
+        built = Assignment.of(course, name).year
+        if built not in (None, year):
+            raise ValueError(
+                f"{name} was handed in for year = {toml(built)}, and course.toml has year = {toml(year)}: "
+                f"write {toml(built)} back into it, and begin another year in a folder of its own"
+            )
+
+
 def build(course: Path, sources: list[Path]) -> None:
     """Write the three versions; raise RuntimeError with nbgrader's own words where it refuses."""
     os.environ["PATH"] = os.pathsep.join(
@@ -76,6 +99,7 @@ def build(course: Path, sources: list[Path]) -> None:
     if not (course / "course.toml").exists():
         (course / "course.toml").write_text(EXAMPLE, "utf-8")
     year = Rules.of(course).year
+    check_years(course, [source.stem for source in sources], year)
     api = api_of(course.resolve())
     for source in sources:
         name, is_project = source.stem, source == PROJECT
@@ -107,8 +131,17 @@ def main() -> None:
             f"no assignment begins with {' or '.join(asked.names)}: there are "
             + ", ".join(path.stem for path in every)
         )
-    build(asked.folder, sources)
+    is_new = not (asked.folder / "course.toml").exists()
+    try:
+        build(asked.folder, sources)
+    except ValueError as error:
+        sys.exit(str(error))
     print(f"{len(sources)} built: hand out {asked.folder / 'release'}, keep {asked.folder / 'source'}")
+    if is_new:
+        print(
+            f"{asked.folder / 'course.toml'} is new: before you hand anything out, write the year into it "
+            "and give this command again"
+        )
 
 
 if __name__ == "__main__":

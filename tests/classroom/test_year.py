@@ -1,15 +1,20 @@
 """Another year: everyone's numbers are others, the year's own solution is right, and last year's is not."""
 
+import shutil
+
 import nbformat
 import pytest
 from support import small_course
 from support.small_course import FOLDER, NAME, loaded
 
 from minitxl.course.grading import number_shares, variant
+from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.judge import judged, trial_of
 from minitxl.course.marking.notebooks import Assignment, Handed, read
+from minitxl.course.marking.rules import EXAMPLE
 
+BACK = 'write "2027" back into it'
 SHEETS = sorted(FOLDER.glob("[1-9]_*.ipynb"))
 
 
@@ -48,6 +53,52 @@ def test_last_years_numbers_get_none(course, year):
     numbers = f'def my_numbers():\n    return {{"student": "ada", "layers": {old["layers"]}}}'
     submission = small_course.notebook(double=small_course.DOUBLE, numbers=numbers)
     assert points(course, submission) == {"double": 5, "my_numbers": 0}
+
+
+@pytest.fixture
+def other_year(course, tmp_path):
+    """Return a copy of the course, with another year in its rules."""
+    folder = shutil.copytree(course, tmp_path / "course")
+    (folder / "course.toml").write_text('year = "2028"\n', "utf-8")
+    return folder
+
+
+def test_a_course_whose_year_was_changed_after_it_was_built_is_not_marked(other_year):
+    small_course.hand_in(other_year, "ada", read(other_year / "solution" / NAME / f"{NAME}.ipynb"))
+    with pytest.raises(ValueError, match=BACK) as error:
+        Course.of(other_year, strongest(), 1).mark(NAME, again=False, progress=lambda _: None)
+    assert str(error.value).startswith(
+        f'{NAME} was built for year = "2027", and course.toml has year = "2028"'
+    )
+
+
+def test_before_anything_is_handed_in_the_year_may_change(other_year, tmp_path):
+    small_course.build(other_year, tmp_path)
+    assert Assignment.of(other_year, NAME).year == "2028"
+
+
+@pytest.mark.parametrize("place", [f"downloaded/{NAME}/ada.ipynb", f"submitted/ada/{NAME}/{NAME}.ipynb"])
+def test_once_something_is_handed_in_the_year_stays(other_year, tmp_path, place):
+    (other_year / place).parent.mkdir(parents=True)
+    nbformat.write(small_course.notebook(), other_year / place)
+    with pytest.raises(ValueError, match=BACK):
+        small_course.build(other_year, tmp_path)
+    assert Assignment.of(other_year, NAME).year == "2027"
+
+
+def test_a_project_has_no_numbers_and_so_no_year(other_year):
+    Course.of(other_year, strongest(), 1).rules.check_year("project", None)
+    assert Assignment("project", nbformat.v4.new_notebook()).year is None
+
+
+def test_who_builds_a_new_course_is_told_to_write_the_year_first(tmp_path, monkeypatch, capsys):
+    build = loaded("build")
+    monkeypatch.setattr(build, "build", lambda course, _: (course / "course.toml").write_text(EXAMPLE))
+    monkeypatch.setattr("sys.argv", ["build.py", str(tmp_path)])
+    build.main()
+    assert "write the year into it and give this command again" in capsys.readouterr().out
+    build.main()
+    assert "the year" not in capsys.readouterr().out
 
 
 def numbers_of(path, year):

@@ -92,6 +92,7 @@ class Course:
         """
         self.rules.check(self.assignments(), self.roster.people)
         result = Marked(Assignment.of(self.folder, name))
+        self.rules.check_year(name, result.assignment.year)
         found, lost = newest(self.folder, name, self.roster)
         for path, why, student, when in lost:
             result.unmarked.append((str(path.relative_to(self.folder)), why))

@@ -28,6 +28,8 @@ STUB = "raise NotImplementedError"
 CHECK = "# Check yourself"
 IMPORTS = "imports"
 """Name of the first cell of code, with the assignment's imports."""
+YEAR = re.compile(r"^variant = partial\(variant, year=(.+)\)$", re.MULTILINE)
+"""Line of the first cell that draws everyone's numbers for the year of a course."""
 GIVEN = "given "
 """Beginning of the name of a cell that the assignment gives, and that a student left as it is."""
 
@@ -95,6 +97,14 @@ class Assignment:
     @property
     def imports(self) -> str:
         return str(self.cells[IMPORTS].source) if IMPORTS in self.cells else ""
+
+    @property
+    def year(self) -> str | None:
+        """The year that everyone's numbers are drawn for, "" for none; None where no numbers are drawn."""
+        if not self.imports:
+            return None
+        found = YEAR.search(self.imports)
+        return str(ast.literal_eval(found[1])) if found else ""
 
     @property
     def digest(self) -> str:

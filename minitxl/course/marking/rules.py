@@ -1,5 +1,6 @@
 """The course's own file, ``course.toml``: the year, due dates, extensions and what a late day costs."""
 
+import json
 import math
 import tomllib
 from collections.abc import Collection
@@ -8,7 +9,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 EXAMPLE = """# The rules of this course. Everything may be left out.
-year = ""                     # draws everyone's numbers: another year, other numbers
+year = ""                     # draws everyone's numbers: write it before you hand anything out,
+                              # and give make assignments once more
 
 [due]                         # with the offset of your clock from UTC
 # "1_heads_and_masks" = 2026-10-12T23:59:00+02:00
@@ -21,6 +23,11 @@ at_most_percent = 50
 # [extensions."1_heads_and_masks"]
 # ada = 2026-10-19T23:59:00+02:00
 """
+
+
+def toml(text: str) -> str:
+    """Return a text as course.toml has it."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 @dataclass(frozen=True)
@@ -81,6 +88,15 @@ class Rules:
         if unknown:
             raise ValueError(
                 f"course.toml must extend for students of students.csv, got {', '.join(unknown)}"
+            )
+
+    def check_year(self, assignment: str, built: str | None) -> None:
+        """Refuse an assignment that was built for another year, and so asks everyone for other numbers."""
+        if built not in (None, self.year):
+            raise ValueError(
+                f"{assignment} was built for year = {toml(built)}, and course.toml has year = "
+                f"{toml(self.year)}: write {toml(built)} back into it; or, if {assignment} was not handed "
+                "out yet, give make assignments again"
             )
 
     def due_of(self, assignment: str, student: str) -> datetime | None:
