@@ -108,6 +108,12 @@ def test_the_guide_rounds_points_as_the_marking_does():
     assert given == [points(most, right) for right in shares]
 
 
+def test_guide_and_sheets_say_that_a_function_fails_with_one_that_it_calls():
+    assert "as `layer` of assignment 1 may call `attend`. Then that one loses points with it" in GUIDE
+    for path in sorted(FOLDER.glob("*.ipynb")):
+        assert "Where one of yours calls another, it fails with it" in path.read_text("utf-8"), path.name
+
+
 def test_the_guide_says_how_to_mark_as_a_user_who_is_not_root():
     assert "`useradd --create-home marker`" in GUIDE
     assert "`runuser -u marker -- make mark COURSE=" in GUIDE

@@ -11,6 +11,7 @@ from support import small_course
 from support.small_course import DOUBLE, NAME, hand_in, loaded, notebook, numbers
 
 from minitxl.course.marking import suspicion
+from minitxl.course.marking.calls import UNFINISHED, with_calls
 from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.judge import CONSTANT, _as_json, _of_other_numbers, judged
@@ -18,7 +19,7 @@ from minitxl.course.marking.notebooks import Assignment, Handed, read, released
 from minitxl.course.marking.report import tables
 
 STUDENTS = "id,first_name,last_name,email\ndora,Dora,Rossi,\ngus,Gus,Olsen,\nzoe,Zoe,,zoe@x.org\n"
-STUDENTS += "eve,,,\nfrida,,,\nhal,,,\nivo,,,\nkim,,,\n4711,,,\n"
+STUDENTS += "lea,,,\nned,,,\nola,,,\npia,,,\nrob,,,\neve,,,\nfrida,,,\nhal,,,\nivo,,,\nkim,,,\n4711,,,\n"
 
 
 @pytest.mark.parametrize(
@@ -50,6 +51,12 @@ def named(student, written):
     return numbers(student).replace(f'"student": "{student}"', f'"student": {written!r}')
 
 
+def calling(student):
+    """Return numbers of a student's that call ``double``, by a function of their own."""
+    own = f"def half(n):\n    return int(double(torch.ones(1))) * n // 2\n\n\n{numbers(student)}"
+    return own.replace('mine["layers"]', 'half(mine["layers"])')
+
+
 IMPORTS = """import math
 import os.path
 import no_such_module
@@ -71,6 +78,15 @@ HANDED_IN = {
     "zoe": {"double": DOUBLE, "numbers": named("zoe", "Zoe@x.org")},
     "hal": {"double": "def double(x):\n    raise NotImplementedError()"},
     "ivo": {"double": "def double(x):\n    return twice(x)"},
+    "lea": {"double": "def double(x):\n    raise NotImplementedError()", "numbers": calling("lea")},
+    "ned": {"double": "def double(x):\n    return x", "numbers": calling("ned")},
+    "ola": {"double": "def double(x)\n    return 2 * x", "numbers": calling("ola")},
+    "pia": {
+        "double": DOUBLE.replace("return", "if x is None:\n        raise NotImplementedError\n    return")
+    },
+    "rob": {
+        "double": "def double(x):\n    if len(x) == 3:\n        raise NotImplementedError\n    return 2 * x"
+    },
     "kim": {"double": "def double(x):\n    return thrice(x)\n\n\nhalf = thrice(1) / 6"},
 }
 CHECK = "# Check yourself\nimport math\n\n\ndef twice(x):\n    return 2 * x\n\n\nassert double(1) == 2"
@@ -133,6 +149,35 @@ def test_a_filled_cell_without_the_function_is_told_that_its_name_is_missing(cou
     points, message = told(course, "frida", function)
     assert points == 0
     assert message == f"no function {function} is defined: leave the names of the functions as they are"
+
+
+@pytest.mark.parametrize(
+    ("student", "words"),
+    [
+        ("lea", "it calls your double, which is blank"),
+        ("ola", "it calls your double, which is not defined, because its cell fails"),
+        ("ned", ". It calls your double, which lost points itself: mend that first"),
+    ],
+)
+def test_who_calls_an_own_function_that_lost_points_is_told_so(course, student, words):
+    points, message = told(course, student, "my_numbers")
+    assert points == 0
+    assert message.endswith(words), message
+
+
+def test_a_function_with_code_is_never_called_blank(course):
+    assert told(course, "rob", "double") == (0, UNFINISHED)
+    assert told(course, "pia", "double") == (5, "right")
+
+
+def test_a_local_name_is_no_call():
+    parts = [
+        {"function": name, "score": 0.0, "most": 1, "message": "wrong", "undefined": ""} for name in "fg"
+    ]
+    found = with_calls(
+        parts, [("f 0", "def f(g):\n    return g"), ("g 1", "def g():\n    f = 1\n    return f")]
+    )
+    assert found == parts
 
 
 def test_a_function_that_is_still_blank_is_told_so(course):

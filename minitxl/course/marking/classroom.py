@@ -20,6 +20,7 @@ from threading import Lock
 from time import perf_counter
 from typing import Any
 
+from minitxl.course.marking.calls import with_calls
 from minitxl.course.marking.collecting import Found, newest
 from minitxl.course.marking.feedback import other_names
 from minitxl.course.marking.gradebook import holds, open_gradebook, store
@@ -197,6 +198,7 @@ class Course:
         except _JudgeError as error:
             parts, why = [], str(error)
         whys = {part["again"] for part in parts if part["score"] is None}
+        parts = with_calls(parts, job["cells"])
         return {"parts": parts, "again": why or "; ".join(sorted(whys)), "seconds": perf_counter() - began}
 
     def _parts(self, job: dict[str, Any]) -> list[dict[str, Any]]:

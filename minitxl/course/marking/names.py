@@ -24,7 +24,7 @@ class Names:
         """Return what cells define for one another; a cell that is no code defines nothing."""
         trees = [tree for tree in map(_tree, sources) if tree is not None]
         statements = [node for tree in trees for node in tree.body]
-        values = (name for node in statements for name in _of_statement(node))
+        values = (name for node in statements for name in of_statement(node))
         modules = {name: path for node in statements for name, path in _imported_by(node)}
         return cls(frozenset(values), frozenset(name for tree in trees for name in members(tree)), modules)
 
@@ -39,7 +39,7 @@ def _tree(source: str) -> ast.Module | None:
         return None
 
 
-def _of_statement(node: ast.stmt) -> Iterator[str]:
+def of_statement(node: ast.stmt) -> Iterator[str]:
     """Yield the names that a statement gives to functions, classes and values."""
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         yield node.name
@@ -72,7 +72,7 @@ def members(tree: ast.AST) -> Iterator[str]:
     for node in ast.walk(tree):
         if isinstance(node, ast.ClassDef):
             for statement in node.body:
-                yield from _of_statement(statement)
+                yield from of_statement(statement)
             for one in ast.walk(node):
                 if isinstance(one, ast.Attribute) and isinstance(one.ctx, ast.Store):
                     yield one.attr

@@ -252,13 +252,13 @@ def _blank(cell: NotebookNode) -> bool:
         statements = ast.parse(cell.source).body
     except UNREADABLE:
         return False
-    return all(_is_stub(one) for one in statements)
+    return all(is_stub(one) for one in statements)
 
 
-def _is_stub(node: ast.stmt) -> bool:
+def is_stub(node: ast.stmt) -> bool:
     """Return True for a text, the error, and a function of nothing else."""
     if isinstance(node, ast.FunctionDef):
-        return not node.decorator_list and all(map(_is_stub, node.body))
+        return not node.decorator_list and all(map(is_stub, node.body))
     return is_text(node) or ast.unparse(node).removesuffix("()") == STUB
 
 
