@@ -36,14 +36,14 @@ def _words(
 ) -> dict[str, str]:
     """Return the new message of a function that lost points, if any."""
     if part["message"] == NOTHING and not is_stub(defined[part["function"]]):
-        blank = [one for one in called if (own := defined.get(one["function"])) and is_stub(own)]
+        blank = [one for one in called if (code := defined.get(one["function"])) and is_stub(code)]
         message = f"it calls your {blank[0]['function']}, which is blank" if blank else UNFINISHED
         return {"message": message, "word": "not yet"}
     lost = [one for one in called if one["score"] is not None and one["score"] < one["most"]]
-    for one in lost:
-        if f"NameError: “name '{one['function']}' is not defined" in part["message"]:
-            why = ", because its cell fails" if one["undefined"] else ""
-            return {"message": f"it calls your {one['function']}, which is not defined{why}"}
+    for of in lost:
+        if f"NameError: “name '{of['function']}' is not defined" in part["message"]:
+            why = ", because its cell fails" if of["undefined"] else ""
+            return {"message": f"it calls your {of['function']}, which is not defined{why}"}
     if not lost or part["message"] == NOTHING:
         return {}
     names = " and ".join(f"your {one['function']}" for one in lost)
