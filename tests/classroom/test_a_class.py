@@ -1017,3 +1017,20 @@ def test_a_page_says_what_was_marked_so_far_and_of_how_many_points(course, verdi
     assert "The written question: 3 of 4 points" in page()
     assert "What each point is given for, and an answer, stand below the question in the solved" in page()
     assert "| rubric | points |" in cell_of(solved(course), "written").source
+
+
+def test_two_students_of_one_name_are_to_be_looked_at_with_the_file(course, verdicts, capsys, monkeypatch):
+    (course / "students.csv").write_text("id,first_name,last_name\nlee1,Lee,Chan\nlee2,Lee,Chan\nada,Ada,L\n")
+    hand_in(course, "", name="Lee Chan_4_assignsubmission_file_/my.ipynb")
+    told(course, capsys, monkeypatch)
+    states = {row["id"]: row["state"] for row in rows(course, "marks")}
+    assert states["ada"] == "nothing handed in"
+    for student in ("lee1", "lee2"):
+        file = (
+            f"look at it: downloaded/{NAME}/Lee Chan_4_assignsubmission_file_/my.ipynb: students.csv has more"
+        )
+        assert states[student].startswith(file)
+    hand_in(course, "lee1", when=DUE + timedelta(minutes=1))
+    told(course, capsys, monkeypatch)
+    states = {row["id"]: row["state"] for row in rows(course, "marks")}
+    assert states["lee1"].startswith("to mark by hand")

@@ -561,10 +561,38 @@ def test_a_students_archive_in_one_that_is_saved_again_is_read_again(course, tmp
 
 
 @pytest.mark.parametrize(
-    "name", ["hal.pdf", "zzz_3_memory.pdf", "Wei Li_4215_assignsubmission_file_/3_memory.pdf"]
+    "name", ["hal.pdf", "zzz_3_memory.pdf", "Wei L_4215_assignsubmission_file_/3_memory.pdf"]
 )
 def test_a_file_of_no_one_that_is_no_notebook_is_told_too(course, name):
     path = put(course, name)
     found, (lost,) = newest(course, NAME, Roster.of(course))
     assert (found, lost.path, lost.student) == ({}, path, None)
     assert lost.why.startswith(f"{path.name} is no notebook, and no student of students.csv has this name")
+
+
+TURNED = "id,first_name,last_name\nfay,Fay,Kim\nkim,Kim,Fay\nlee1,Lee,Chan\nlee2,Lee,Chan\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "student"),
+    [
+        ("Fay Kim_1_assignsubmission_file_/3_memory.ipynb", "fay"),
+        ("Kim Fay_2_assignsubmission_file_/3_memory.ipynb", "kim"),
+        ("kimfay_501_1_3_memory.ipynb", "fay"),  # Canvas: last name first
+        ("faykim_502_2_3_memory.ipynb", "kim"),
+    ],
+)
+def test_who_is_called_as_another_one_is_the_other_way_round_is_found(course, name, student):
+    (course / "students.csv").write_text(TURNED)
+    path = put(course, name)
+    assert collected(course) == ({student: path}, [])
+
+
+@pytest.mark.parametrize("name", ["Lee Chan_1_assignsubmission_file_/my.ipynb", "chanlee_501_1_my.ipynb"])
+@pytest.mark.parametrize("kind", [".ipynb", ".pdf"])
+def test_a_file_of_two_students_of_one_name_is_told_of_both(course, name, kind):
+    (course / "students.csv").write_text(TURNED)
+    put(course, name.replace(".ipynb", kind))
+    found, (lost,) = newest(course, NAME, Roster.of(course))
+    assert (found, lost.student, lost.same) == ({}, None, ("lee1", "lee2"))
+    assert "more than one of this name, lee1 and lee2: rename it to lee1_3_memory.ipynb" in lost.why

@@ -95,10 +95,12 @@ class Course:
         result = Marked(Assignment.of(self.folder, name))
         self.rules.check_year(name, result.assignment.year)
         found, lost = newest(self.folder, name, self.roster)
-        for path, why, student, when in lost:
-            result.unmarked.append((str(path.relative_to(self.folder)), why))
-            if student and when and (student not in found or found[student].when < when):
-                result.unreadable[student] = why
+        for path, why, student, when, same in lost:
+            file = str(path.relative_to(self.folder))
+            result.unmarked.append((file, why))
+            for one in [student] if student else same:
+                if when and (one not in found or found[one].when < when):
+                    result.unreadable[one] = f"{file}: {why}" if same else why
         result.others = {student: one.others for student, one in found.items() if one.others}
         chosen = set() if isinstance(again, bool) else {*again}
         if missing := sorted(chosen - found.keys()):

@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -30,7 +30,7 @@ DIGEST = ".sha256"
 """File in the folder of an archive's files that says which content was unpacked."""
 OWN, PLATFORMS = " of a student", " of a platform"
 """Ends of what that file says: who made the archive."""
-NO_ONE = "no student of students.csv has this name, or more than one"
+NO_ONE = "no student of students.csv has this name"
 LONGEST_NAME, LONGEST_PATH = 150, 1000
 """Bytes of a folder's or file's name in an archive, and of a whole path, that are taken over as they are."""
 EARLIEST, LATEST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
@@ -63,12 +63,16 @@ class Damaged(NamedTuple):
 
 
 class Lost(NamedTuple):
-    """A file that was handed in and has no notebook to mark: whose it is if its name tells, and why."""
+    """A file that was handed in and has no notebook to mark: whose it is if its name tells, and why.
+
+    ``same`` are the students who have one name, where it is one of theirs.
+    """
 
     path: Path
     why: str
     student: str | None = None
     when: datetime | None = None
+    same: tuple[str, ...] = ()
 
 
 def candidates(course: Path, assignment: str, roster: Roster) -> Iterator[Path | Damaged]:
@@ -256,7 +260,10 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
             student, said, *_ = told(path.path, course, assignment, roster)
             lost.append(Lost(*path, student, time_of(path.path, course, said)))
             continue
-        student, said, _, others = told(path, course, assignment, roster)
+        student, said, _, others, same = told(path, course, assignment, roster)
+        if same:
+            lost.append(Lost(path, _of_several(same, assignment), None, time_of(path, course, said), same))
+            continue
         if student is None or not student.isprintable():  # no table and no gradebook can hold such a name
             lost.append(Lost(path, NO_ONE))
             continue
@@ -272,9 +279,17 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
             one = replace(newer, files=old.files + 1, others=one.others | old.others)
         found[student] = one
     for path in _without_notebook(course, assignment):
-        student, said, *_ = told(path, course, assignment, roster)
+        student, said, *_, same = told(path, course, assignment, roster)
         if student not in found:
             why = f"{path.name} {'holds' if path.suffix.lower() == ARCHIVE else 'is'} no notebook"
-            why = why if student else f"{why}, and {NO_ONE}"
-            lost.append(Lost(path, why, student, time_of(path, course, said)))
+            why = why if student else f"{why}, and {_of_several(same, assignment) if same else NO_ONE}"
+            lost.append(Lost(path, why, student, time_of(path, course, said), same))
     return found, lost
+
+
+def _of_several(students: Sequence[str], assignment: str) -> str:
+    """Return what to do with a file whose name more than one student has."""
+    return (
+        f"students.csv has more than one of this name, {' and '.join(students)}: rename it to "
+        f"{students[0]}_{assignment}{NOTEBOOK}, if it is {students[0]}'s"
+    )

@@ -22,10 +22,15 @@ UNPACKED = ".unpacked"
 
 @dataclass
 class Roster:
-    """The course's students by all names that a platform may give them; none where there is no list."""
+    """The course's students by all names that a platform may give them; none where there is no list.
+
+    ``names`` have the first name first, or are Canvas's numbers or email addresses, and ``turned`` have the
+    last name first.
+    """
 
     ids: dict[str, str] = field(default_factory=dict)
-    names: dict[str, str] = field(default_factory=dict)
+    names: dict[str, list[str]] = field(default_factory=dict)
+    turned: dict[str, list[str]] = field(default_factory=dict)
     people: dict[str, dict[str, str]] = field(default_factory=dict)
 
     @classmethod
@@ -57,21 +62,31 @@ class Roster:
             roster.people[student] = {key: value or "" for key, value in row.items() if key}
             roster.ids[student.casefold()] = student
             if number := (row.get("canvas_id") or "").strip():
-                roster.names[f"#{number}"] = student
-            for name in (f"{first} {last}", f"{last} {first}", f"{last}{first}", row.get("email") or ""):
-                if name.strip():
-                    key = _squashed(name)
-                    roster.names[key] = "" if roster.names.get(key, student) != student else student
+                roster.names[f"#{number}"] = [student]
+            email = (row.get("email") or "").strip()
+            for order, names in (
+                (roster.names, {f"{first}{last}", email}),
+                (roster.turned, {f"{last}{first}"}),
+            ):
+                for name in names - {""}:
+                    order.setdefault(_squashed(name), []).append(student)
         return roster
 
-    def find(self, name: str, number: str = "") -> str | None:
-        """Return the user name of who has this number, name or user name; two of one name are no one."""
-        return (
-            (self.names.get(f"#{number}") if number else None)
-            or self.ids.get(name.casefold())
-            or self.names.get(_squashed(name))
-            or (None if self.ids else name)
-        )
+    def find(self, name: str, number: str = "", *, last_first: bool = False) -> list[str]:
+        """Return the user names of those who have this number, name or user name: several have one name.
+
+        A name is read as first and last name, and the other way round only where that is no one's; with
+        ``last_first`` in the other order.
+        """
+        if number and (known := self.names.get(f"#{number}")):
+            return known
+        if known_id := self.ids.get(name.casefold()):
+            return [known_id]
+        key, orders = _squashed(name), [self.names, self.turned]
+        for order in reversed(orders) if last_first else orders:
+            if key in order:
+                return order[key]
+        return [] if self.ids else [name]
 
 
 def _without_ids(columns: Sequence[str]) -> str:
@@ -97,12 +112,14 @@ class Told(NamedTuple):
     """The student and the time of a hand-in, as names of folders and files tell them.
 
     ``part`` is the name that decided, "" for none, and ``others`` are students whom names below it tell of.
+    ``same`` are the students who have one name, of whom the name does not tell which.
     """
 
     student: str | None
     time: str | None = None
     part: str = ""
     others: tuple[str, ...] = ()
+    same: tuple[str, ...] = ()
 
 
 def told(path: Path, course: Path, assignment: str, roster: Roster) -> Told:
@@ -114,24 +131,32 @@ def told(path: Path, course: Path, assignment: str, roster: Roster) -> Told:
     """
     if path.is_relative_to(course / "submitted"):
         folder, *_ = path.relative_to(course / "submitted").parts
-        owner = roster.find(folder)
+        owner = _only(roster.find(folder))
         others = _others([path.stem], owner, assignment, roster)
         return Told(owner, None, folder, others)
     *folders, _ = path.relative_to(course / "downloaded" / assignment).parts
     parts = [*(one.removesuffix(UNPACKED) for one in folders), path.stem]
     if not roster.ids:
         return _told_without_list(parts, assignment)
+    same = list[str]()
     for place, part in enumerate(parts):
         is_plain = place < len(folders) or path.suffix.lower() == ARCHIVE or not folders
-        student, rest = _student(part, assignment, roster, is_plain=is_plain)
+        students, rest = _students(part, assignment, roster, is_plain=is_plain)
+        student, same = _only(students), same or students
         exchange = EXCHANGE.fullmatch(part)
         is_platforms = exchange or MOODLE.fullmatch(part) or (place and CANVAS.fullmatch(part))
         if student or is_platforms:
             is_inbound = part in folders[place : place + 1]  # and no archive, whose maker named it
             time = exchange["time"] if exchange and is_inbound else None
             inner = [one for one in (rest, *parts[place + 1 :]) if one]
-            return Told(student, time, part, _others(inner, student, assignment, roster))
-    return Told(None)
+            others = _others(inner, student, assignment, roster)
+            return Told(student, time, part, others, () if student else tuple(same))
+    return Told(None, same=tuple(same))
+
+
+def _only(students: Sequence[str]) -> str | None:
+    """Return the student whom a name tells; None where it is no one's, or several have it."""
+    return students[0] if len(students) == 1 else None
 
 
 def _told_without_list(parts: list[str], assignment: str) -> Told:
@@ -148,28 +173,29 @@ def _told_without_list(parts: list[str], assignment: str) -> Told:
     return Told(student, None, name if student else "")
 
 
-def _student(part: str, assignment: str, roster: Roster, *, is_plain: bool) -> tuple[str | None, str]:
-    """Return the student of whom one name tells, and what the student may have added to the name.
+def _students(part: str, assignment: str, roster: Roster, *, is_plain: bool) -> tuple[list[str], str]:
+    """Return the students of whom one name tells, and what the student may have added to the name.
 
     ``is_plain`` names may be a student's alone: those of folders and archives, and of files in no folder.
     """
-    if (match := EXCHANGE.fullmatch(part)) and (student := roster.find(match["id"])):
-        return student, ""
+    if (match := EXCHANGE.fullmatch(part)) and (found := roster.find(match["id"])):
+        return found, ""
     if match := MOODLE.fullmatch(part):
         return roster.find(match["name"]), match["rest"]
-    if is_plain and (student := roster.find(part)):
-        return student, ""
-    if (match := CANVAS.fullmatch(part)) and (student := roster.find(match["name"], match["number"])):
-        return student, match["rest"]
+    if is_plain and (found := roster.find(part)):
+        return found, ""
+    match = CANVAS.fullmatch(part)
+    if match and (found := roster.find(match["name"], match["number"], last_first=True)):
+        return found, match["rest"]
     match = re.fullmatch(rf"(?P<id>.+?)_{re.escape(assignment)}{AGAIN}", part)
-    return roster.find(match["id"]) if match else None, ""
+    return roster.find(match["id"]) if match else [], ""
 
 
 def _others(parts: list[str], owner: str | None, assignment: str, roster: Roster) -> tuple[str, ...]:
     """Return the students but the owner of whom names within a student's own files tell."""
     last = len(parts) - 1
-    found = (_student(part, assignment, roster, is_plain=i < last)[0] for i, part in enumerate(parts))
-    return tuple(sorted({one for one in found if one and one != owner}))
+    found = (_students(part, assignment, roster, is_plain=i < last)[0] for i, part in enumerate(parts))
+    return tuple(sorted({one for one in map(_only, found) if one and one != owner}))
 
 
 def moodle_name(path: Path, course: Path, assignment: str, roster: Roster) -> str:
