@@ -1,9 +1,10 @@
 """Each wrong solution that students hand in loses the same points for any seed, and is told why."""
 
 import runpy
+from dataclasses import replace
 
 import pytest
-from sheet import ALL, WRONG
+from sheet import ALL, SEEDS, WRONG
 
 WRONG_OF = {sheet: runpy.run_path(str(WRONG / f"{sheet.stem}.py"))["WRONG"] for sheet in ALL}
 
@@ -16,6 +17,22 @@ WRONG_OF = {sheet: runpy.run_path(str(WRONG / f"{sheet.stem}.py"))["WRONG"] for 
 def test_a_wrong_solution_loses_the_same_points_for_any_seed_and_is_told_why(sheet, words):
     cell, *changes = WRONG_OF[sheet][words]
     sheet.check_wrong(words, cell, changes)
+
+
+@pytest.mark.parametrize("size", ["q.shape[0]", "q.shape[1]", "q.shape[2]", "k.shape[2]"])
+@pytest.mark.parametrize(
+    "function", ["1/attend", "1/layer", "3/look", "4/scores", "4/layer", "5/terms", "5/layer"]
+)
+def test_the_root_of_another_size_loses_the_same_points_for_any_seed(function, size):
+    """No two sizes of a case are the same, by which the wrong one would be right."""
+    number, cell = function.split("/")
+    (sheet,) = (one for one in ALL if one.stem[0] == number)
+    width = "dim" if function == "5/layer" else "q.shape[-1]"
+    names = sheet.handed_in(cell, f"sqrt({width})", f"sqrt({size})")
+    attempt, trial = sheet.trial(f"{cell}-test")
+    groups = [replace(trial(seed), mistakes={}).shares(names[attempt])[1] for seed in SEEDS]
+    assert not all(groups[0].values())
+    assert all(right == groups[0] for right in groups), groups
 
 
 @pytest.mark.parametrize("sheet", ALL, ids=lambda sheet: sheet.stem)

@@ -145,6 +145,11 @@ WRONG = {
     "the division by √d_head is missing": ("layer", "scores / sqrt(q.shape[-1])", "scores"),
     "d_head, where its root is asked for": ("layer", "sqrt(q.shape[-1])", "q.shape[-1]"),
     "divided by the root of the model's width": ("layer", "sqrt(q.shape[-1])", "sqrt(x.shape[-1])"),
+    "divided by the root of the number of keys: d_head is": (
+        "layer",
+        "sqrt(q.shape[-1])",
+        "sqrt(k.shape[2])",
+    ),
     "the results of padded queries are made 0": (
         "layer",
         ("    return rearrange(z,", "    found = rearrange(z,"),
