@@ -494,3 +494,26 @@ def test_a_line_that_does_something_makes_another_function(line):
     lines = LONG.splitlines()
     codes = {"ada": {"f": LONG}, "bob": {"f": "\n".join([*lines[:5], f"    {line}", *lines[5:]])}}
     assert found(codes) == []
+
+
+METHOD = "class Layer:\n" + re.sub(
+    "^", "    ", LONG.replace("def f(x)", "def run(self, x)"), flags=re.MULTILINE
+)
+STATIC = METHOD.replace("    def run(self, x)", "    @staticmethod\n    def run(x)")
+CALLED = "def g(x):\n    return x - 1\n\n\n" + LONG.replace("x.sum()", "g(x)")
+CALLING = METHOD.replace("x.sum()", "self.h(x)") + "\n\n    def h(self, x):\n        return x - 1"
+
+
+@pytest.mark.parametrize("wrapped", [METHOD, STATIC])
+def test_a_copy_as_a_method_of_a_class_is_found(wrapped):
+    together = {"ada": {"f": LONG}, "bob": {"f": wrapped + "\n\n\nf = Layer().run"}}
+    assert found(together) == [("ada and bob", "f")]
+    apart = {"ada": {"f": LONG}, "bob": {"f": "f = Layer().run", "cell 3": wrapped.replace("x", "y")}}
+    codes = {student: {"f": code["f"]} for student, code in apart.items()}
+    assert found(codes, own_code=apart) == [("ada and bob", "f")]
+
+
+def test_a_copy_as_a_method_that_calls_another_one_is_found():
+    apart = {"ada": {"f": "f = h", "cell 2": CALLED}, "bob": {"f": "f = Layer().run", "cell 3": CALLING}}
+    codes = {student: {"f": code["f"]} for student, code in apart.items()}
+    assert found(codes, own_code=apart) == [("ada and bob", "code in an added cell, f")]

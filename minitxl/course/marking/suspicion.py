@@ -3,7 +3,8 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, TypeGuard
 
 from minitxl.course.grading import NumbersTrial, is_name_of, is_right
@@ -139,15 +140,20 @@ def forms(
     """Return the names and normal forms of a student's functions, without those that many will write alike.
 
     ``code`` has the graded cells, each of which counts as a whole, and ``added`` are cells of the student's
-    own, in which each function and class counts. ``others`` are names that other cells define, and
-    ``own_names`` are those of who wrote it: as texts in the code they count as a name.
+    own, in which each function and class counts; a method counts as a function too. ``others`` are names
+    that other cells define, and ``own_names`` are those of who wrote it: as texts in the code they count as
+    a name.
     """
     graded = {own: cell for cell, source in code.items() for own in _renamed(source)}
-    parts = list(code.items())
+    parts = [(name, source, others) for name, source in code.items()]
     for one in (one for source in added for one in _definitions(source)):
-        parts.append((graded.get(one.name, ADDED), ast.unparse(one)))
-    long = [(name, part) for name, part in parts if length(part, others, own_names) > LONG]
-    every = ((name, normal_form(part, others, own_names)) for name, part in long)
+        parts.append((graded.get(one.name, ADDED), ast.unparse(one), others))
+    as_functions = replace(others, values=others.values | others.members)
+    for cell, source in (*code.items(), *((ADDED, source) for source in added)):
+        for one in _methods(source):
+            parts.append((graded.get(one.name, cell), ast.unparse(one), as_functions))
+    long = [part for part in parts if length(*part[1:], own_names) > LONG]
+    every = ((name, normal_form(source, names, own_names)) for name, source, names in long)
     return {(name, form) for name, form in every if form}
 
 
@@ -157,8 +163,39 @@ def _definitions(source: str) -> list[ast.FunctionDef | ast.ClassDef]:
 
 
 def _renamed(source: str) -> list[str]:
-    """Return what a cell gives another name, as ``attend = my_attend`` does."""
-    return [_name(one.value) for one in _statements(source) if isinstance(one, ast.Assign)]
+    """Return what a cell gives another name, as ``attend = my_attend`` and ``attend = Mine().run`` do."""
+    values = (one.value for one in _statements(source) if isinstance(one, ast.Assign))
+    return [one.attr if isinstance(one, ast.Attribute) else _name(one) for one in values]
+
+
+def _methods(source: str) -> Iterator[ast.FunctionDef]:
+    """Yield the methods of a cell's classes as the functions that they would be without their class."""
+    for of in _statements(source):
+        if isinstance(of, ast.ClassDef):
+            own = {one.name for one in of.body if isinstance(one, ast.FunctionDef)}
+            yield from (_as_function(one, own) for one in of.body if isinstance(one, ast.FunctionDef))
+
+
+def _as_function(method: ast.FunctionDef, own: Collection[str]) -> ast.FunctionDef:
+    """Return a method without its ``self``, where this serves for nothing but to call ``own`` methods."""
+    first = next((one.arg for one in (*method.args.posonlyargs, *method.args.args)), None)
+    is_static = any(_name(one) == "staticmethod" for one in method.decorator_list)
+    method.decorator_list = [
+        one for one in method.decorator_list if _name(one) not in ("staticmethod", "classmethod")
+    ]
+    if first is None or is_static:
+        return method
+
+    class Freed(ast.NodeTransformer):
+        def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
+            if node.attr in own and _name(node.value) == first:
+                return ast.Name(node.attr, node.ctx)
+            return self.generic_visit(node)
+
+    method = Freed().visit(method)
+    if not any(isinstance(one, ast.Name) and one.id == first for one in ast.walk(method)):
+        (method.args.posonlyargs or method.args.args).pop(0)
+    return method
 
 
 def _statements(source: str) -> list[ast.stmt]:
