@@ -24,7 +24,7 @@ from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.isolation import none
 from minitxl.course.marking.notebooks import Assignment
-from minitxl.course.marking.report import tables
+from minitxl.course.marking.report import TAKEN_AWAY, tables
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "notebooks" / "assignments"
@@ -828,7 +828,7 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     assert "✗ not yet: three beginnings" in page
     assert "<p><b>Comment:</b> The cost of a step is missing &amp; needed.</p>" in page
     times = "on 2026-10-13 01:00 UTC+02:00, due 2026-10-13 00:00 UTC+02:00"
-    assert f"Handed in late, {times}: 3 points less." in page
+    assert f"Handed in late, {times}: 3 points less, already taken off." in page
     assert "for which arguments\n(any of the sizes that are named above" in page
     assert "<b>20.5 of 26 points so far; the written question is not marked yet</b>" in page
     for test in verdicts.assignment.tests:
@@ -1034,3 +1034,18 @@ def test_two_students_of_one_name_are_to_be_looked_at_with_the_file(course, verd
     told(course, capsys, monkeypatch)
     states = {row["id"]: row["state"] for row in rows(course, "marks")}
     assert states["lee1"].startswith("to mark by hand")
+
+
+def test_who_was_marked_and_has_no_file_any_more_is_to_be_looked_at(course, verdicts, capsys, monkeypatch):
+    path = hand_in(course, "ada")
+    told(course, capsys, monkeypatch)
+    path.unlink()
+    told(course, capsys, monkeypatch)
+    states = {row["id"]: row["state"] for row in rows(course, "marks")}
+    assert states["ada"] == f"look at it: {TAKEN_AWAY}"
+    assert states["bob"] == "nothing handed in"
+
+
+def test_a_statement_whose_error_holds_an_address_is_told_once():
+    parts = [{"left_out": [["statement 1", f"it raised OSError: <f at 0x7f{n}a>"]]} for n in range(3)]
+    assert feedback.left_out({"parts": parts}) == [("statement 1", "it raised OSError: <f at 0x…>")]

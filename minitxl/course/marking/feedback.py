@@ -1,5 +1,6 @@
 """A page for each student: what each part was worth, what was wrong, and the comments. No hidden test."""
 
+import re
 import secrets
 import zipfile
 from collections.abc import Mapping
@@ -14,6 +15,8 @@ from minitxl.course.marking.records import has_points_of
 from minitxl.files import atomic_write
 
 ENDS = (".", "!", "?")
+ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
+"""Place in memory in an error's words, which is another one each time."""
 NOT_YET = "its newest points are not in the gradebook yet: give make mark, and then make feedback"
 SECRET = "submission_secret.txt"
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222}
@@ -33,7 +36,7 @@ def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -
     late, due = "", _due(record)
     if mark["penalty"]:
         times = f"on {came(record)}" + (f", due {clock(due.timestamp(), due.tzinfo)}" if due else "")
-        late = f"<p>Handed in late, {times}: {mark['penalty']:g} points less.</p>"
+        late = f"<p>Handed in late, {times}: {mark['penalty']:g} points less, already taken off.</p>"
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
@@ -120,7 +123,7 @@ def _functions(record: dict[str, Any], mark: dict[str, Any]) -> str:
 def left_out(record: dict[str, Any]) -> list[tuple[str, str]]:
     """Return the statements that were left out of a submission, and why, each once."""
     found = ((where, why) for part in record["parts"] for where, why in part.get("left_out", []))
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys((where, ADDRESS.sub("0x…", why)) for where, why in found))
 
 
 def _by_hand(name: str, mark: dict[str, Any]) -> tuple[str, str]:

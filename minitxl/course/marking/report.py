@@ -84,12 +84,17 @@ def _hand_in(record: dict[str, Any] | None) -> list[str]:
     return [came(record), str(record["files"])] if record else ["", ""]
 
 
+TAKEN_AWAY = "the file that was marked is no longer there, and its points stay"
+
+
 def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
     if student in marked.unreadable:
         return f"look at it: {marked.unreadable[student]}"
     if mark is None:
         return "nothing handed in" if student not in marked.records else "mark again"
-    record = marked.records.get(student, {})
+    if student not in marked.records:
+        return f"look at it: {TAKEN_AWAY}"
+    record = marked.records[student]
     if record.get("again"):
         return f"look at it: {record['again']}" if is_given_up(record) else "mark again"
     if mark["above"]:
