@@ -281,7 +281,7 @@ def test_the_guide_says_that_a_field_named_as_a_tensors_hides_a_copy(name):
     assert f".{name}" in used
     assert found({"ada": {"read": used}, "bob": {"read": used.replace("size", "room")}})
     assert found({"ada": {"read": used}, "bob": {"read": used.replace("size", name)}}) == []
-    assert "with the name of a tensor's, such as `sum` or `T`" in GUIDE
+    assert "a method or field called `sum` or `T`, as tensors have them" in GUIDE
 
 
 SHAPED = """def score(q, k, table):
