@@ -184,14 +184,14 @@ def test_the_four_marks_have_their_names_and_numbers():
     assert not whole & {to_hex(line.get_color()) for line in faded}
 
 
-def test_the_title_says_that_a_model_trained_without_memory_is_helped_too_where_the_lines_are_level():
+def test_the_title_over_memory_holds_in_every_seed_and_is_left_out_where_it_does_not():
     data = stored("memory_and_positions")
-    title = "Memory hurts absolute positions\nand helps relative ones"
+    title = "Read as trained, with memory:\nabsolute positions do worse,\nrelative ones better"
     memory = figures.memory_and_positions(data).figure.axes[1]
-    assert memory.get_title(loc="left") == title + "\n(trained with it or not)"
-    apart = [row | {"bits": row["bits"] | {"mean": 9.0}} for row in data["xl"]["by_memory"]]
-    memory = figures.memory_and_positions(data | {"xl": data["xl"] | {"by_memory": apart}}).figure.axes[1]
     assert memory.get_title(loc="left") == title
+    worse = data["xl_memory"]["bits"] | {"seeds": [2.0, 2.0, 9.0]}
+    other = data | {"xl_memory": data["xl_memory"] | {"bits": worse}}
+    assert figures.memory_and_positions(other).figure.axes[1].get_title(loc="left") == "After training"
 
 
 def test_the_close_up_names_its_memory_lengths():
