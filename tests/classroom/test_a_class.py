@@ -608,6 +608,25 @@ def test_another_due_date_changes_the_penalty_and_judges_no_one(course, verdicts
     assert changed == {"student": "ada", "function": "penalty", "points before": "3", "points now": "0"}
 
 
+def test_the_same_notebook_handed_in_again_later_counts_as_it_came_last(
+    course, verdicts, capsys, monkeypatch
+):
+    hand_in(course, "ada", when=DUE - timedelta(hours=3))
+    mark(course)
+    (course / "students.csv").write_text("id,first_name,last_name\nada,Ada,Byron\n")
+    moodles = "Ada Byron_4211_assignsubmission_file_/anything.ipynb"
+    (course / "downloaded" / NAME / moodles).parent.mkdir()
+    hand_in(course, "ada", name=moodles, when=DUE + timedelta(hours=1))
+    mark(course)
+    assert verdicts.judged == ["ada"]
+    told(course, capsys, monkeypatch, "--feedback")
+    page = (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
+    assert "Ada Byron: anything.ipynb, the newest of 2 files, handed in on 2026-10-13 01:00" in page
+    assert "Handed in late, on 2026-10-13 01:00 UTC+02:00, due 2026-10-13 00:00" in page
+    with ZipFile(next((course / "feedback").glob("*moodle*.zip"))) as pages:
+        assert any("Ada Byron_4211" in name for name in pages.namelist())
+
+
 def test_points_by_hand_stay_until_the_answer_changes(course, verdicts):
     hand_in(course, "ada")
     mark(course)
@@ -828,7 +847,7 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     assert "✗ not yet: three beginnings" in page
     assert "<p><b>Comment:</b> The cost of a step is missing &amp; needed.</p>" in page
     times = "on 2026-10-13 01:00 UTC+02:00, due 2026-10-13 00:00 UTC+02:00"
-    assert f"Handed in late, {times}: 3 points less, already taken off." in page
+    assert f"Handed in late, {times}: 3 points less (10% of 30), already taken off" in page
     assert "for which arguments\n(any of the sizes that are named above" in page
     assert "<b>20.5 of 26 points so far; the written question is not marked yet</b>" in page
     for test in verdicts.assignment.tests:

@@ -37,6 +37,8 @@ SECONDS = 3600.0
 """Seconds that the marking of one submission may last, on a busy machine."""
 TRIES = 3
 """Times that one and the same submission is tried, before a person has to look at it."""
+OF_HANDING_IN = "time", "penalty", "due", "person", "moodle", "file", "files"
+"""What a record has of whose a notebook is, and how and when it came: new also for the same notebook."""
 
 
 class _JudgeError(Exception):
@@ -156,7 +158,7 @@ class Course:
             record |= {"file": str(one.path.relative_to(self.folder)), "files": one.files}
             same = old if old and old.get("digest") == digest else None
             if same and student not in again and (not same["again"] or is_given_up(same)):
-                rated = {key: record[key] for key in ("penalty", "due", "file", "files")}
+                rated = {key: record[key] for key in OF_HANDING_IN}
                 stored = same["stored"] and rated.items() <= same.items()
                 result.records[student] = same | rated | {"stored": stored}
                 continue

@@ -36,7 +36,9 @@ def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -
     late, due = "", _due(record)
     if mark["penalty"]:
         times = f"on {came(record)}" + (f", due {clock(due.timestamp(), due.tzinfo)}" if due else "")
-        late = f"<p>Handed in late, {times}: {mark['penalty']:g} points less, already taken off.</p>"
+        share = f"{mark['penalty'] / mark['most']:.0%} of {mark['most']:g}"
+        less = f"{mark['penalty']:g} points less ({share}), already taken off, but never below 0"
+        late = f"<p>Handed in late, {times}: {less}.</p>"
     return f"""<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>

@@ -85,8 +85,8 @@ class Remote:
                 raise Gone(str(refused)) from None
             except TooLongError:
                 raise self._too_long() from None
-            except (ReplayError, KeyError, RecursionError) as error:
-                raise Gone(f"it writes to where its results are read: {error}") from None
+            except (ReplayError, KeyError, RecursionError):
+                raise Gone("it writes to where its results are read") from None
             except Exception:
                 if told["then"] == "ask":
                     self.worker.stop()  # it still waits for an answer
