@@ -131,15 +131,14 @@ def main() -> None:
             f"no assignment begins with {' or '.join(asked.names)}: there are "
             + ", ".join(path.stem for path in every)
         )
-    is_new = not (asked.folder / "course.toml").exists()
     try:
         build(asked.folder, sources)
     except ValueError as error:
         sys.exit(str(error))
     print(f"{len(sources)} built: hand out {asked.folder / 'release'}, keep {asked.folder / 'source'}")
-    if is_new:
+    if not Rules.of(asked.folder).year:
         print(
-            f"{asked.folder / 'course.toml'} is new: before you hand anything out, write the year into it "
+            f"{asked.folder / 'course.toml'} has no year: before you hand anything out, write one into it "
             "and give this command again"
         )
 

@@ -12,7 +12,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from textwrap import dedent
-from zipfile import ZipFile
+from zipfile import ZipFile, ZipInfo
 
 import nbformat
 import pytest
@@ -625,6 +625,23 @@ def test_the_same_notebook_handed_in_again_later_counts_as_it_came_last(
     assert "Handed in late, on 2026-10-13 01:00 UTC+02:00, due 2026-10-13 00:00" in page
     with ZipFile(next((course / "feedback").glob("*moodle*.zip"))) as pages:
         assert any("Ada Byron_4211" in name for name in pages.namelist())
+
+
+def test_canvass_word_that_a_notebook_came_in_time_counts_more_than_its_archives_times(course, verdicts):
+    (course / "students.csv").write_text(
+        "id,first_name,last_name,canvas_id\nada,Ada,Lovelace,501\nbob,Bob,Bee,502\n"
+    )
+    archive = course / "downloaded" / NAME / "submissions.zip"
+    archive.parent.mkdir(parents=True)
+    with ZipFile(archive, "w") as file:  # as Canvas writes it: each entry has the time of the download
+        for name in ("lovelaceada_501_98765_hw.ipynb", "beebob_LATE_502_98766_hw.ipynb"):
+            info = ZipInfo(name, (2026, 10, 13, 12, 0, 0))
+            file.writestr(info, nbformat.writes(solved(course)))
+    tables(Course.of(course, none(), 2), mark(course))
+    ada, bob = rows(course, "marks")
+    assert (ada["penalty"], bob["penalty"]) == ("0", "3")
+    assert ada["handed in"].endswith(", on time as Canvas says")
+    assert "Canvas" not in bob["handed in"]
 
 
 def test_points_by_hand_stay_until_the_answer_changes(course, verdicts):

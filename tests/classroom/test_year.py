@@ -96,7 +96,7 @@ def test_who_builds_a_new_course_is_told_to_write_the_year_first(tmp_path, monke
     monkeypatch.setattr(build, "build", lambda course, _: (course / "course.toml").write_text(EXAMPLE))
     monkeypatch.setattr("sys.argv", ["build.py", str(tmp_path)])
     build.main()
-    assert "write the year into it and give this command again" in capsys.readouterr().out
+    assert "write one into it and give this command again" in capsys.readouterr().out
     build.main()
     assert "the year" not in capsys.readouterr().out
 

@@ -37,7 +37,7 @@ SECONDS = 3600.0
 """Seconds that the marking of one submission may last, on a busy machine."""
 TRIES = 3
 """Times that one and the same submission is tried, before a person has to look at it."""
-OF_HANDING_IN = "time", "penalty", "due", "person", "moodle", "file", "files"
+OF_HANDING_IN = "time", "on_time", "penalty", "due", "person", "moodle", "file", "files"
 """What a record has of whose a notebook is, and how and when it came: new also for the same notebook."""
 
 
@@ -147,8 +147,10 @@ class Course:
             result.handed[student] = handed
             digest = hashlib.sha256(content + result.assignment.digest.encode()).hexdigest()
             old = self._old(result.assignment.name, student)
-            penalty = self.rules.penalty(result.assignment.name, student, one.when, result.assignment.most)
-            record = {"student": student, "digest": digest, "time": one.when.timestamp(), "penalty": penalty}
+            most = result.assignment.most
+            late = self.rules.penalty(result.assignment.name, student, one.when, most)
+            record = {"student": student, "digest": digest, "time": one.when.timestamp()}
+            record |= {"on_time": one.on_time, "penalty": 0.0 if one.on_time else late}
             due = self.rules.due_of(result.assignment.name, student)
             record["due"] = None if due is None else due.isoformat()
             person = self.roster.people.get(student, {})

@@ -45,6 +45,7 @@ class Found:
 
     ``files`` is how many notebooks of the student's there are, of which this is the newest. ``others`` are
     students whom names in the student's own files and archives tell of, each with the first such file.
+    ``on_time`` is Canvas's word.
     """
 
     student: str
@@ -53,6 +54,7 @@ class Found:
     version: int
     files: int = 1
     others: dict[str, Path] = field(default_factory=dict)
+    on_time: bool = False
 
 
 class Damaged(NamedTuple):
@@ -260,7 +262,7 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
             student, said, *_ = told(path.path, course, assignment, roster)
             lost.append(Lost(*path, student, time_of(path.path, course, said)))
             continue
-        student, said, _, others, same = told(path, course, assignment, roster)
+        student, said, _, others, same, on_time = told(path, course, assignment, roster)
         if same:
             lost.append(Lost(path, _of_several(same, assignment), None, time_of(path, course, said), same))
             continue
@@ -272,14 +274,14 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
         except OSError as error:  # of a link to nowhere
             lost.append(Lost(path, reason(error)))
             continue
-        one = Found(student, path, when, _version(path), 1, dict.fromkeys(others, path))
+        one = Found(student, path, when, _version(path), 1, dict.fromkeys(others, path), on_time)
         old = found.get(student)
         if old is not None:
             newer = one if (one.when, one.version) > (old.when, old.version) else old
             one = replace(newer, files=old.files + 1, others=one.others | old.others)
         found[student] = one
     for path in _without_notebook(course, assignment):
-        student, said, *_, same = told(path, course, assignment, roster)
+        student, said, _, _, same, _ = told(path, course, assignment, roster)
         if student not in found:
             why = f"{path.name} {'holds' if path.suffix.lower() == ARCHIVE else 'is'} no notebook"
             why = why if student else f"{why}, and {_of_several(same, assignment) if same else NO_ONE}"

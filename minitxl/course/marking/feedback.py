@@ -83,7 +83,8 @@ def _due(record: dict[str, Any]) -> datetime | None:
 def came(record: dict[str, Any]) -> str:
     """Return when a submission came, on the clock of its due date."""
     due = _due(record)
-    return clock(record["time"], due.tzinfo if due else None)
+    when = clock(record["time"], due.tzinfo if due else None)
+    return f"{when}, on time as Canvas says" if record["on_time"] and due else when
 
 
 def _total(record: dict[str, Any], mark: dict[str, Any]) -> str:

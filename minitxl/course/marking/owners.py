@@ -14,7 +14,7 @@ EXCHANGE = re.compile(
     r"(?P<id>.+)\+(?P<assignment>[^+]+)\+(?P<time>\d{4}-\d\d-\d\d \d\d:\d\d:\d\d[^+]*)(?:\+[^+]*)?"
 )
 MOODLE = re.compile(r"(?P<head>(?P<name>.+?)_\d+_assignsubmission_(?:file_?)?)(?P<rest>.*)")
-CANVAS = re.compile(r"(?P<name>[^_]+)_(?:LATE_)?(?P<number>\d+)_\d+_(?P<rest>.+)")
+CANVAS = re.compile(r"(?P<name>[^_]+)_(?P<late>LATE_)?(?P<number>\d+)_\d+_(?P<rest>.+)")
 ARCHIVE = ".zip"
 UNPACKED = ".unpacked"
 """End of the name of a folder of an archive's files, beside it."""
@@ -112,7 +112,8 @@ class Told(NamedTuple):
     """The student and the time of a hand-in, as names of folders and files tell them.
 
     ``part`` is the name that decided, "" for none, and ``others`` are students whom names below it tell of.
-    ``same`` are the students who have one name, of whom the name does not tell which.
+    ``same`` are the students who have one name, of whom the name does not tell which. ``on_time`` is True for
+    a file in Canvas's archive whose name does not say LATE: the archive holds no times but its own.
     """
 
     student: str | None
@@ -120,6 +121,7 @@ class Told(NamedTuple):
     part: str = ""
     others: tuple[str, ...] = ()
     same: tuple[str, ...] = ()
+    on_time: bool = False
 
 
 def told(path: Path, course: Path, assignment: str, roster: Roster) -> Told:
@@ -144,13 +146,15 @@ def told(path: Path, course: Path, assignment: str, roster: Roster) -> Told:
         students, rest = _students(part, assignment, roster, is_plain=is_plain)
         student, same = _only(students), same or students
         exchange = EXCHANGE.fullmatch(part)
-        is_platforms = exchange or MOODLE.fullmatch(part) or (place and CANVAS.fullmatch(part))
+        moodle, canvas = MOODLE.fullmatch(part), CANVAS.fullmatch(part) if place else None
+        is_platforms = exchange or moodle or canvas
         if student or is_platforms:
             is_inbound = part in folders[place : place + 1]  # and no archive, whose maker named it
             time = exchange["time"] if exchange and is_inbound else None
             inner = [one for one in (rest, *parts[place + 1 :]) if one]
             others = _others(inner, student, assignment, roster)
-            return Told(student, time, part, others, () if student else tuple(same))
+            on_time = bool(canvas and not exchange and not moodle and not canvas["late"])
+            return Told(student, time, part, others, () if student else tuple(same), on_time)
     return Told(None, same=tuple(same))
 
 

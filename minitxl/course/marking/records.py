@@ -57,8 +57,8 @@ def _date(value: object) -> str | None:
 
 
 NEEDED = (
-    *("student", "digest", "time", "penalty", "person", "answer", "file", "files", "seed", "parts"),
-    *("again", "stored"),
+    *("student", "digest", "time", "on_time", "penalty", "person", "answer", "file", "files", "seed"),
+    *("parts", "again", "stored"),
 )
 RECORD: Mapping[str, Rule] = {
     **dict.fromkeys(("student", "digest", "answer", "answer_before", "file", "isolation", "moodle"), text()),
@@ -71,6 +71,7 @@ RECORD: Mapping[str, Rule] = {
     "seed": whole(0),
     "tries": whole(1),
     "stored": flag,
+    "on_time": flag,
     "seconds": number(0),
     "before": _mapping(),
     "parts": sequence(_mapping()),
