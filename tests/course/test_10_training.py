@@ -268,10 +268,10 @@ def test_the_rate_that_is_written_is_the_packages(case):
 
 
 def test_predictions_are_answered_by_the_stored_results_and_by_the_untrained_model():
-    answers = {"memory_share": 66, "rate": "falls", "wrong_memory": "higher", "exchanged": "gradients"}
+    answers = {"memory_share": 66, "rate": "falls", "wrong_memory": "training", "exchanged": "gradients"}
     checked = mean_bits.predictions.check(answers | {"rate": "constant"}, memory_share=69)
     assert all(verdict.right for verdict in checked.verdicts)
-    wrong = {"memory_share": 50, "rate": "falls", "wrong_memory": "lower", "exchanged": "both"}
+    wrong = {"memory_share": 50, "rate": "falls", "wrong_memory": "test", "exchanged": "both"}
     checked = mean_bits.predictions.check(wrong, memory_share=69)
     assert not any(verdict.right or verdict.blank for verdict in checked.verdicts)
 

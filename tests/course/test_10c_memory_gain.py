@@ -45,11 +45,11 @@ def test_the_ways_of_reading_differ_in_keys_reach_and_cost():
 
 
 def test_predictions_are_answered_by_the_stored_results():
-    answers = {"equal_context": "open", "shuffled": "helps", "gains_more": "trained with"}
+    answers = {"equal_context": "open", "shuffled": "first four", "gains_more": "trained with"}
     assert all(verdict.right for verdict in comparisons.predictions.check(answers).verdicts)
     for wrong in (
-        {"equal_context": "memory", "shuffled": "open", "gains_more": "open"},
-        {"equal_context": "no memory", "shuffled": "hurts", "gains_more": "trained without"},
+        {"equal_context": "memory", "shuffled": "neither", "gains_more": "open"},
+        {"equal_context": "no memory", "shuffled": "both", "gains_more": "trained without"},
     ):
         verdicts = comparisons.predictions.check(wrong).verdicts
         assert not any(verdict.right or verdict.blank for verdict in verdicts)
@@ -128,9 +128,12 @@ def test_the_gain_of_memory_is_split_in_both_orders_by_the_readers_function():
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
 def test_the_window_is_compared_with_segments_and_with_memory():
-    (rows,) = drawn("treebank-cut", *BEFORE_WORDS)["panels"].values()
-    window, memory, over = rows.values()
-    assert [a - b for a, b in zip(memory, window, strict=True)] == pytest.approx(over)
+    panels = drawn("treebank-cut", *BEFORE_WORDS)["panels"].values()
+    assert [verdicts(rows) for rows in panels] == [["counts"] * 3] * 2
+    for rows, sign in zip(panels, (1, -1), strict=True):
+        window, memory, over = rows.values()
+        assert [a - b for a, b in zip(memory, window, strict=True)] == pytest.approx(over)
+        assert all(sign * one > 0 for one in over)
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")

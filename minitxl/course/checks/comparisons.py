@@ -21,19 +21,19 @@ predictions = Predictions(
     ),
     Question(
         "shuffled",
-        "On shuffled lines, read in segments: does memory help XL, hurt it, or is it open?",
-        answer="helps",
-        choices=("helps", "hurts", "open"),
-        why="the difference counts. At the start of a segment the near past is cut off, and memory has it. "
-        "So it helps although no line tells of another",
+        "On shuffled lines, read in segments: at which places of a segment does memory save bits?",
+        answer="first four",
+        choices=("first four", "later", "both", "neither"),
+        why="there the near past is cut off, and memory has it: it helps although no line tells of another. "
+        "At the later places, taken together, the difference is open",
     ),
     Question(
         "gains_more",
         "Which XL gains more by memory at the test, the one trained with memory or the one trained without?",
         answer="trained with",
         choices=("trained with", "trained without", "open"),
-        why="more than three times as much, and the difference counts. Without memory it is read otherwise "
-        "than it was trained, and is most behind at a segment's first word",
+        why="more than three times as much, and the difference counts. It may miss what it was trained with, "
+        "or have learned to use it better: the experiment does not tell these apart",
         wrong={
             "trained without": "it gains too, but less: it was trained to begin each segment without memory",
             "open": "0 lies outside of the interval of the three differences: it gains more in each seed",

@@ -34,12 +34,12 @@ predictions = Predictions(
     ),
     Question(
         "wrong_memory",
-        "At the end of 900 steps, is the loss on the training text higher or lower with the memory of "
-        "another row than without memory?",
-        answer="higher",
-        choices=("higher", "lower"),
-        why="in each of three seeds: unrelated text is worse than none. On the test text, where rows are in "
-        "order, the bug hardly shows",
+        "After 900 steps with the memory of another row: on which text is the loss worse than with the right "
+        "memory?",
+        answer="training",
+        choices=("training", "test", "both", "neither"),
+        why="there each row reads unrelated text as its past, and the difference counts. At the test rows "
+        "are in order, so the bug is absent, and the difference is open",
     ),
     Question(
         "exchanged",

@@ -52,6 +52,7 @@ def paired(data: Data) -> Picture:
                 ends = interval(seeds)
                 ink, line = (COUNTS, "-") if found == "counts" else (OPEN, "--")
                 axes.plot(ends, [place] * 2, line, color=ink, lw=1.8)
+                axes.plot(ends, [place] * 2, ls="none", marker="|", color=ink, ms=7, mew=1.2)
                 axes.plot(seeds, [place - 0.22] * 3, "o", color="#0072B2", **SEED)
                 axes.plot(mean(seeds), place, "|", color=ink, ms=12, mew=2.5)
                 number = f"{signed(mean(seeds), data['digits'])} {found}"

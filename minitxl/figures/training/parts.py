@@ -29,6 +29,7 @@ from minitxl.figures.picture import (
     panels,
 )
 from minitxl.figures.systems import SYSTEMS, System
+from minitxl.figures.training.paired import verdict
 
 NAMES = {
     "no_warmup": "no warm-up",
@@ -55,7 +56,7 @@ def training_parts(data: Data) -> Picture:
                 saved = negated(row["changes"][change][COST])
                 _row(axes, place, saved, SYSTEMS["xl" if change == "no_memory" else "xl_memory"])
                 seeds = ", ".join(signed(one, 3) for one in saved["seeds"])
-                said.append(f"{' '.join(name.split())} {signed(saved['mean'], 3)} ({seeds})")
+                said.append(f"{' '.join(name.split())} {_judged(saved)} ({seeds})")
             axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.6))
             axes.margins(x=0.27)
             axes.set_xlabel(f"{BITS} saved by the change,\nall read with memory ({DOTS_AND_BAR})\n{HELPS}")
@@ -82,7 +83,13 @@ def _row(axes: Axes, place: int, saved: Data, system: System) -> None:
     place_of_number = (min(saved["seeds"]) if worse else max(saved["seeds"]), place)
     side, shift = ("right", -9) if worse else ("left", 9)
     style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 9}
-    axes.annotate(signed(saved["mean"], 3), place_of_number, (shift, 0), ha=side, **style)
+    axes.annotate(_judged(saved), place_of_number, (shift, 0), ha=side, **style)
+
+
+def _judged(saved: Data) -> str:
+    """Return the mean and whether it counts by the rule of three seeds; the mean alone of other numbers."""
+    words = [signed(saved["mean"], 3)] + [verdict(saved["seeds"])] * (len(saved["seeds"]) == 3)
+    return " ".join(words)
 
 
 def _finding(rows: Sequence[Data], peak: float) -> str:
@@ -133,13 +140,13 @@ def schedules(data: Data) -> Picture:
 
 
 def _ahead(found: Data) -> str:
-    """Say which of falling and constant is ahead in every seed at the lowest peak, and each at its best."""
-    at_lowest, at_best = (
-        "constant"
-        if max(row["cost"]["constant"]["seeds"]) < 0
-        else "falling"
-        if min(row["cost"]["constant"]["seeds"]) > 0
-        else "neither"
-        for row in (found["at_peaks"][0], found["at_best_peaks"])
-    )
-    return f"Ahead at the lowest peak: {at_lowest}.\nEach at its best peak: {at_best}"
+    """Say where falling or constant is ahead so that it counts, by the peak of both and each at its best."""
+
+    def ahead(row: Data) -> str:
+        cost = row["cost"]["constant"]
+        return "open" if verdict(cost["seeds"]) == "open" else "falling" if cost["mean"] > 0 else "constant"
+
+    at_peaks = {row["peaks"]["falling"]: ahead(row) for row in found["at_peaks"]}
+    counts = [f"{name} at {peak:g}" for peak, name in at_peaks.items() if name != "open"]
+    at_best = ahead(found["at_best_peaks"])
+    return f"Counts as ahead: {', '.join(counts) or 'none'}.\nEach at its best peak: {at_best}"

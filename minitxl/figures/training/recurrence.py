@@ -96,15 +96,15 @@ def pair(data: Data, *, encoding: str, loss: str) -> Picture:
 
 
 def _gaps(rows: Sequence[Data]) -> str:
-    """Say how many bits memory adds on average: where both have equally many keys, and in segments."""
+    """Say how many bits memory saves on average: where both have equally many keys, and in segments."""
     with_memory, without = sorted(rows, key=lambda row: not row["recurrence"])
     said = []
     for length in (one["attention_len"] for one in without["by_length"]):
         both = at_length(with_memory, length), at_length(without, length)
         if both[0] and both[1]:
-            said.append(f"{signed(mean(both[0]) - mean(both[1]), 3)} with {length} keys")
-    said.append(f"{signed(mean(in_segments(with_memory)) - mean(in_segments(without)), 3)} in segments")
-    return f"bits with memory less without: {', '.join(said)}"
+            said.append(f"{signed(mean(both[1]) - mean(both[0]), 3)} with {length} keys")
+    said.append(f"{signed(mean(in_segments(without)) - mean(in_segments(with_memory)), 3)} in segments")
+    return f"bits that memory saves: {', '.join(said)}"
 
 
 def by_offset(data: Data) -> Picture:
