@@ -58,7 +58,7 @@ def training_parts(data: Data) -> Picture:
                 seeds = ", ".join(signed(one, 3) for one in saved["seeds"])
                 said.append(f"{' '.join(name.split())} {_judged(saved)} ({seeds})")
             axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.6))
-            axes.margins(x=0.27)
+            axes.margins(x=0.35)
             axes.set_xlabel(f"{BITS} saved by the change,\nall read with memory ({DOTS_AND_BAR})\n{HELPS}")
             words.append(f"after {row['steps']} steps {'; '.join(said)}")
         shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
@@ -79,11 +79,8 @@ def training_parts(data: Data) -> Picture:
 def _row(axes: Axes, place: int, saved: Data, system: System) -> None:
     """Draw the seeds of one change, their mean, and its number, in the system's colour."""
     seeds_and_mean(axes, place, saved, system.colour, memory=system.memory)
-    worse = saved["mean"] < 0
-    place_of_number = (min(saved["seeds"]) if worse else max(saved["seeds"]), place)
-    side, shift = ("right", -9) if worse else ("left", 9)
     style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 9}
-    axes.annotate(_judged(saved), place_of_number, (shift, 0), ha=side, **style)
+    axes.annotate(_judged(saved), (max(*saved["seeds"], 0), place), (9, 0), **style)
 
 
 def _judged(saved: Data) -> str:
@@ -135,7 +132,9 @@ def schedules(data: Data) -> Picture:
         shown = {name: mark for mark, name in zip(marks, names, strict=True) if name in LINES}
         axes.legend(list(shown.values()), [LINES[name][-1] for name in shown], fontsize=9)
     return Picture(
-        figure, f"Test {BITS} after {found['steps']} steps, by the peak of the rate: {'; '.join(said)}."
+        figure,
+        f"Test {BITS} after {found['steps']} steps, by the peak of the rate: {'; '.join(said)}. "
+        f"{' '.join(_ahead(found).split())}.",
     )
 
 
