@@ -42,11 +42,11 @@ def test_the_table_is_judged_by_the_readers_function():
         return seeds.solution_effect(with_memory, without)
 
     rows = rows_of("segments", "figure", effect_of_memory=mine)
-    assert [row["memory"] for row in rows] == ["helps"] * 3 + ["level"] + ["hurts"] * 4
+    assert [row["memory"] for row in rows] == ["helps"] * 2 + ["open"] * 2 + ["hurts"] * 4
     for row, (with_memory, without) in zip(rows, asked, strict=True):
-        differences = [one - other for one, other in zip(with_memory, without, strict=True)]
-        assert [row[f"seed {seed}"] for seed in range(3)] == differences
-        assert row["mean"] == pytest.approx(sum(differences) / 3)
+        saved = [other - one for one, other in zip(with_memory, without, strict=True)]
+        assert [row[f"seed {seed}"] for seed in range(3)] == saved
+        assert row["mean"] == pytest.approx(sum(saved) / 3)
     with pytest.raises(AssertionError):
         rows_of("segments", "figure", effect_of_memory=lambda a, b: seeds.solution_effect(b, a))
 
@@ -76,7 +76,7 @@ def test_the_pairs_are_trained_by_the_readers_settings_and_stand_beside_the_grid
         for memory, models in after["mine"].items()
     }
     assert [yours[f"seed {seed}"] for seed in range(3)] == pytest.approx(
-        [one - other for one, other in zip(bits[True], bits[False], strict=True)], abs=1e-9
+        [other - one for one, other in zip(bits[True], bits[False], strict=True)], abs=1e-9
     )
     assert all(one != other for one, other in zip(bits[True], bits[False], strict=True))
     stored = {(row["encoding"], row["loss"]): row for row in rows_of("segments", "figure")}["Shaw", "full"]

@@ -1,11 +1,12 @@
-"""Predictions of notebook 10b, and its rule: memory helps or hurts where all seeds agree; else: level."""
+"""Predictions of notebook 10b, and its rule: an interval of three seeds says whether memory helps or hurts."""
 
 from collections.abc import Callable, Sequence
-from statistics import mean
+from statistics import mean, pstdev, stdev
 from typing import Any
 
 from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
+from minitxl.figures.training.paired import FACTOR, less
 
 predictions = Predictions(
     Question(
@@ -38,70 +39,57 @@ Bits = Sequence[float]
 
 
 def solution_effect(with_memory: Bits, without: Bits) -> str:
-    """Return what memory does: "helps", "hurts", or "level" where the seeds don't agree."""
-    pairs = list(zip(with_memory, without, strict=True))
-    if all(one < other for one, other in pairs):
-        return "helps"
-    if all(one > other for one, other in pairs):
-        return "hurts"
-    return "level"
+    """Return what memory does: "helps", "hurts", or "open" where the interval of what it saves has 0."""
+    return _by_interval(saved := less(without, with_memory), FACTOR * stdev(saved))
 
 
 def columns(effect: Callable[[Bits, Bits], str], with_memory: Bits, without: Bits) -> dict[str, float | str]:
-    """Return columns of a table: the difference of each seed, their mean, and the word of ``effect``."""
-    differences = _differences(with_memory, without)
-    by_seed: dict[str, float | str] = {f"seed {seed}": one for seed, one in enumerate(differences)}
-    return by_seed | {"mean": mean(differences), "memory": effect(with_memory, without)}
+    """Return columns of a table: what memory saves each seed, the mean, and the word of ``effect``."""
+    saved = less(without, with_memory)
+    by_seed: dict[str, float | str] = {f"seed {seed}": one for seed, one in enumerate(saved)}
+    return by_seed | {"mean": mean(saved), "memory": effect(with_memory, without)}
 
 
-def _by_sign(difference: float) -> str:
-    return "helps" if difference < 0 else "hurts" if difference > 0 else "level"
+def _by_interval(saved: Sequence[float], half: float) -> str:
+    return "helps" if mean(saved) - half > 0 else "hurts" if mean(saved) + half < 0 else "open"
 
 
-def _differences(with_memory: Bits, without: Bits) -> list[float]:
-    return [one - other for one, other in zip(with_memory, without, strict=True)]
+def _by_signs(with_memory: Bits, without: Bits) -> str:
+    saved = less(without, with_memory)
+    return "helps" if min(saved) > 0 else "hurts" if max(saved) < 0 else "open"
 
 
 def _by_ranges(with_memory: Bits, without: Bits) -> str:
     if max(with_memory) < min(without):
         return "helps"
-    return "hurts" if min(with_memory) > max(without) else "level"
+    return "hurts" if min(with_memory) > max(without) else "open"
 
 
-def _with_ties(with_memory: Bits, without: Bits) -> str:
-    differences = _differences(with_memory, without)
-    return "helps" if max(differences) <= 0 else "hurts" if min(differences) >= 0 else "level"
+def _with_factor(factor: float, spread: Callable[[Sequence[float]], float] = stdev) -> Function:
+    """Return the rule with an interval of another length."""
+    return lambda a, b: _by_interval(saved := less(b, a), factor * spread(saved))
 
 
-def _with_margin(margin: float) -> Function:
-    """Return the rule in which a seed counts only where the models differ by more than a margin."""
-
-    def effect(with_memory: Bits, without: Bits) -> str:
-        differences = _differences(with_memory, without)
-        if max(differences) < -margin:
-            return "helps"
-        return "hurts" if min(differences) > margin else "level"
-
-    return effect
-
-
-MARGINS = (0.0005, 0.003, 0.005, 0.01, 0.02, 0.05)
-"""Margins of wrong rules, in bits."""
+def _unpaired(with_memory: Bits, without: Bits) -> str:
+    half = FACTOR * (stdev(with_memory) ** 2 + stdev(without) ** 2) ** 0.5
+    return _by_interval(less(without, with_memory), half)
 
 
 def check_effect(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(with_memory, without)``: what memory does, by the bits of each seed."""
+    """Check ``attempt(with_memory, without)``: what memory does, by the bits of three seeds."""
 
     def renamed(words: dict[str, str]) -> Function:
         """Return a function that says other words than the right ones."""
         return lambda a, b: (right := solution_effect(a, b)) and words.get(right, right)
 
     mistakes: dict[str, Function | Sequence[Function]] = {
-        "that compares the means: memory helps only if it has fewer bits in each seed": (
-            lambda a, b: _by_sign(mean(a) - mean(b))
-        ),
-        "that compares the best of one with the worst of the other: compare both models of each seed": (
+        "that compares the means alone: 0 must lie outside of the interval around the mean": _with_factor(0),
+        "those are the signs alone: the whole interval must lie on one side of 0": _by_signs,
+        "that compares the best of one with the worst of the other: take the difference of each seed": (
             _by_ranges
+        ),
+        "that is the spread of the models: take the difference of each seed first, and then their spread": (
+            _unpaired
         ),
         "a sorted list puts together what belongs to different seeds: compare in the given order": (
             lambda a, b: solution_effect(sorted(a), sorted(b))
@@ -109,55 +97,60 @@ def check_effect(attempt: Callable[..., Any]) -> Verdict:
         "turned around: fewer bits are better, so memory helps where with_memory is smaller": renamed(
             {"helps": "hurts", "hurts": "helps"}
         ),
-        'most seeds are not all: where one of them disagrees, return "level"': (
-            lambda a, b: _by_sign(sum((d > 0) - (d < 0) for d in _differences(a, b)))
-        ),
-        "that is one seed alone: all of them must agree": [
-            lambda a, b: _by_sign(a[0] - b[0]),
-            lambda a, b: _by_sign(a[-1] - b[-1]),
+        "that is pstdev, which divides by three: of a sample, take stdev": _with_factor(FACTOR, pstdev),
+        "the interval has another length: it goes 2.48 standard deviations to each side of the mean": [
+            _with_factor(factor) for factor in (0.5, 1, 1.43, 1.96, 3, 4.3)
         ],
-        "those are the first three seeds: lists may be longer, and all seeds must agree": (
-            lambda a, b: solution_effect(a[:3], b[:3])
-        ),
-        "one seed is not enough: use all, not any": lambda a, b: (
-            "helps" if min(_differences(a, b)) < 0 else "hurts" if max(_differences(a, b)) > 0 else "level"
-        ),
-        'where the seeds don\'t agree, return "level"': renamed({"level": "hurts"}),
-        '"hurts" is missing: where memory has more bits in each seed, return it': renamed({"hurts": "level"}),
-        '"helps" is missing: where memory has fewer bits in each seed, return it': renamed(
-            {"helps": "level"}
-        ),
-        "Python compares two lists at the first place where they differ: compare every seed, with zip": (
-            lambda a, b: "helps" if a < b else "hurts" if a > b else "level"
-        ),
-        "the rule has no margin: a difference counts, however small": list(map(_with_margin, MARGINS)),
-        'where a seed has equal bits with memory and without, none is ahead: return "level"': _with_ties,
-        'return a word: "helps", "hurts" or "level"': [
-            lambda a, b: _differences(a, b),
-            lambda a, b: mean(_differences(a, b)),
-            lambda a, b: max(_differences(a, b)) < 0,
+        "that is an end of the interval on the wrong side: memory helps where all of it lies above 0": [
+            lambda a, b: _by_interval(saved := less(b, a), -FACTOR * stdev(saved)),
+        ],
+        "that is one seed alone: all three make the interval": [
+            lambda a, b: _by_interval([b[0] - a[0]], 0),
+            lambda a, b: _by_interval([b[-1] - a[-1]], 0),
+        ],
+        'where 0 lies in the interval, return "open"': renamed({"open": "hurts"}),
+        '"hurts" is missing: where the whole interval lies below 0, return it': renamed({"hurts": "open"}),
+        '"helps" is missing: where the whole interval lies above 0, return it': renamed({"helps": "open"}),
+        'write the word in small letters: "helps", "hurts" or "open"': [
+            lambda a, b: solution_effect(a, b).capitalize(),
+            lambda a, b: solution_effect(a, b).upper(),
+        ],
+        'return a word: "helps", "hurts" or "open"': [
+            less,
+            lambda a, b: less(b, a),
+            lambda a, b: mean(less(a, b)),
+            lambda a, b: mean(less(b, a)),
+            lambda a, b: solution_effect(a, b) == "helps",
+            lambda a, b: "counts" if solution_effect(a, b) != "open" else "open",
         ],
     }
-    first = [2.75, 2.84, 2.80], [2.77, 2.85, 2.83]
+    base = [2.70, 2.84, 2.74]
+
+    def case(*saved: float) -> tuple[Bits, Bits]:
+        return less(base, saved), base
+
+    first = case(0.04, 0.05, 0.04)
     return judge(
         attempt,
         reference=solution_effect,
         cases=[
             first,
             first[::-1],
-            ([2.70, 2.85, 2.81], [2.80, 2.84, 2.83]),  # two of three, and the mean
-            ([2.78, 2.79, 3.00], [2.80, 2.81, 2.81]),  # two of three, and not the mean
+            case(0.002, 0.001, 0.003),  # equal signs, and twice their spread
+            case(-0.012, -0.022, -0.032),  # 2.2 times
+            case(0.02, 0.03, 0.04),  # three times
+            case(0.025, 0.035, 0.045),  # 3.5 times
+            case(-0.05, -0.06, -0.07),  # six times
+            case(0.01, 0.03, -0.01),  # equal to no spread
+            case(0.013, 0.003, 0.023),  # 1.3 times
+            case(0.017, 0.007, 0.027),  # 1.7 times
             ([2.80, 2.70, 2.60], [2.61, 2.71, 2.81]),  # sorted, each would be ahead
-            ([2.5, 2.6, 2.7], [2.5, 2.7, 2.8]),  # one seed is equal
-            ([2.90, 2.85, 2.70], [2.80, 2.80, 2.80]),  # one of three
-            ([2.750, 2.841, 2.800], [2.751, 2.842, 2.802]),  # all by thousandths
-            ([2.7500, 2.8410, 2.8000], [2.7501, 2.8411, 2.8002]),  # all by ten-thousandths
-            ([2.5, 2.9, 2.7], [2.7, 3.1, 2.9]),  # all by far, and the ranges overlap
-            ([3.1, 3.2], [3.6, 3.3]),
-            ([3.6, 3.3, 3.4, 3.5], [3.1, 3.2, 3.0, 3.1]),
-            ([3.1, 3.2, 3.0, 3.6], [3.6, 3.3, 3.4, 3.5]),  # the last of four
+            ([2.78, 2.79, 3.00], [2.80, 2.81, 2.81]),  # two of three, and not the mean
+            ([2.5, 2.9, 2.7], [2.71, 3.1, 2.9]),  # all by far, and the ranges overlap
+            ([2.9000, 2.9100, 2.9210], [2.9500, 2.9610, 2.9700]),  # the ranges don't overlap
+            ([2.90, 2.80, 2.81], [2.95, 2.91, 3.30]),  # not even then
         ],
         mistakes=mistakes,
-        praise="all seeds must agree, or it is level",
+        praise="the interval of what memory saves leaves 0 out, or it is open",
         names=["with_memory", "without"],
     )
