@@ -1,4 +1,4 @@
-"""Predictions of notebook 10b, and its rule: an interval of three seeds says whether memory helps or hurts."""
+"""Predictions of notebook 10b, and its rule: an interval of three seeds says if memory helps or hurts."""
 
 from collections.abc import Callable, Sequence
 from statistics import mean, pstdev, stdev
