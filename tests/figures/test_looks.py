@@ -24,7 +24,7 @@ from minitxl.figures.picture import BITS, HIGHER, LEFT, LOWER, ORANGE, PURPLE, R
 from minitxl.figures.positions import counting, depth
 from minitxl.figures.recurrence import mechanism, reach
 from minitxl.figures.recurrence.context_length import more_by_offset
-from minitxl.figures.training import ablation, curves, equal_bytes, parts, recurrence, treebank
+from minitxl.figures.training import ablation, curves, equal_bytes, paired, parts, recurrence, treebank
 
 
 def stored(name):
@@ -466,6 +466,23 @@ def test_the_title_of_training_parts_holds_in_every_seed():
     for change in parts.NAMES:
         always = all(max(row["changes"][change]["cost_with_memory"]["seeds"]) < 0 for row in rows)
         assert always == (change == "constant_rate")
+
+
+def test_each_mean_of_training_parts_says_whether_it_counts():
+    for axes, row in zip(figure_of("training_parts").axes, stored("training_parts")["rows"], strict=True):
+        costs = [row["changes"][change]["cost_with_memory"]["seeds"] for change in parts.NAMES]
+        assert [text.get_text().split()[1] for text in axes.texts] == [paired.verdict(cost) for cost in costs]
+
+
+def test_the_title_of_the_schedules_names_what_counts_as_ahead():
+    found = stored("training_parts")["schedules"]
+    assert parts._ahead(found) == "Counts as ahead: falling at 0.008.\nEach at its best peak: open"
+    clear = {"cost": {"constant": {"seeds": [-0.2, -0.21, -0.19], "mean": -0.2}}, "peaks": {"falling": 0.1}}
+    title = "Counts as ahead: constant at 0.1.\nEach at its best peak: constant"
+    assert parts._ahead({"at_peaks": [clear], "at_best_peaks": clear}) == title
+    few = {"cost": {"constant": {"seeds": [-0.2, -0.2], "mean": -0.2}}, "peaks": {"falling": 0.1}}
+    title = "Counts as ahead: none.\nEach at its best peak: open"
+    assert parts._ahead({"at_peaks": [few], "at_best_peaks": few}) == title
 
 
 def test_a_hollow_mark_of_training_parts_is_explained():

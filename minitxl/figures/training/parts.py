@@ -84,9 +84,13 @@ def _row(axes: Axes, place: int, saved: Data, system: System) -> None:
 
 
 def _judged(saved: Data) -> str:
-    """Return the mean and whether it counts by the rule of three seeds; the mean alone of other numbers."""
-    words = [signed(saved["mean"], 3)] + [verdict(saved["seeds"])] * (len(saved["seeds"]) == 3)
-    return " ".join(words)
+    """Return the mean and whether it counts."""
+    return f"{signed(saved['mean'], 3)} {_verdict(saved['seeds'])}"
+
+
+def _verdict(seeds: Sequence[float]) -> str:
+    """Return the verdict of three seeds; fewer leave it open."""
+    return verdict(seeds) if len(seeds) == 3 else "open"
 
 
 def _finding(rows: Sequence[Data], peak: float) -> str:
@@ -105,7 +109,7 @@ def _finding(rows: Sequence[Data], peak: float) -> str:
 LINES = {
     "falling": ("#222222", "o", "-", "falls to 0"),
     "constant": ("#CC79A7", "s", "--", "stays at its peak"),
-    "no_warmup": ("#E69F00", "^", ":", "falls to 0, without warm-up"),
+    "no_warmup": ("#0072B2", "^", ":", "falls to 0, without warm-up"),
 }
 """Colour, mark, line and words of each schedule."""
 
@@ -143,7 +147,7 @@ def _ahead(found: Data) -> str:
 
     def ahead(row: Data) -> str:
         cost = row["cost"]["constant"]
-        return "open" if verdict(cost["seeds"]) == "open" else "falling" if cost["mean"] > 0 else "constant"
+        return "open" if _verdict(cost["seeds"]) == "open" else "falling" if cost["mean"] > 0 else "constant"
 
     at_peaks = {row["peaks"]["falling"]: ahead(row) for row in found["at_peaks"]}
     counts = [f"{name} at {peak:g}" for peak, name in at_peaks.items() if name != "open"]
