@@ -146,6 +146,8 @@ def signs(course: Course, marked: Marked) -> Rows:
             rows.append([student, "cannot be searched: read the code", _why_not_searched(error)])
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
     alike = suspicion.alike(forms, reference, marked.assignment.imports)
+    copied = suspicion.published(forms, reference, marked.assignment.imports)
+    rows += [[student, "the published solution after renaming", where] for student, where in copied]
     return rows + [[students, "equal code after renaming", where] for students, where in alike]
 
 

@@ -62,6 +62,8 @@ LONG = 1500
 """``length`` of a function below which many will write it alike by themselves."""
 MOST_SEARCHED = 50_000
 """Characters of a student's code that are searched, at most: some patterns take the square of the length."""
+SEVERAL = 2
+"""Functions, of those that are compared, that nobody writes as the reference does by chance."""
 ADDED = "code in an added cell"
 """Place of a function or class that stands in no graded cell."""
 Form = tuple[str, str]
@@ -250,6 +252,24 @@ def _name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def published(
+    found: Mapping[str, set[Form]], reference: Mapping[str, str], imports: str = ""
+) -> list[tuple[str, str]]:
+    """Return who wrote several functions as the reference does but for names, comments and layout, and which.
+
+    One function that is the same may be chance; ``SEVERAL`` are not.
+    """
+    solved = _solved(reference, imports)
+    same = {student: {name for name, form in of if form in solved} for student, of in found.items()}
+    return [(one, ", ".join(sorted(names))) for one, names in sorted(same.items()) if len(names) >= SEVERAL]
+
+
+def _solved(reference: Mapping[str, str], imports: str) -> set[str]:
+    """Return the normal forms of the reference's functions."""
+    others = Names.of_cells([imports, *reference.values()])
+    return {form for names in ((SOLVED_BY,), ()) for _, form in forms(reference, others, names)}
+
+
 def alike(
     found: Mapping[str, set[Form]], reference: Mapping[str, str], imports: str = ""
 ) -> list[tuple[str, str]]:
@@ -259,8 +279,7 @@ def alike(
     written so by the reference, or by more students than may still have it from one another (``FEW``, or
     ``COMMON`` of a larger class), says nothing.
     """
-    others = Names.of_cells([imports, *reference.values()])
-    solved = {form for names in ((SOLVED_BY,), ()) for _, form in forms(reference, others, names)}
+    solved = _solved(reference, imports)
     writers: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for student, of_student in found.items():
         for name, form in of_student:
