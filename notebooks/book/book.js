@@ -87,12 +87,6 @@ function enlarge(link) {
     dialog.addEventListener("close", () => { dialog.remove(); link.focus(); });
     document.body.append(dialog);
     dialog.showModal();
-    const { left, top, width, height } = small.getBoundingClientRect();
-    const tapped = event.detail ? [(event.clientX - left) / width, (event.clientY - top) / height] : [0, 0];
-    large.decode().catch(() => {}).then(() => {
-      scroll.scrollLeft = tapped[0] * large.clientWidth - scroll.clientWidth / 2;
-      scroll.scrollTop = tapped[1] * large.clientHeight - scroll.clientHeight / 2;
-    });
   });
 }
 
@@ -114,7 +108,8 @@ function openAroundTheTarget() {
   target.scrollIntoView();
 }
 
-const NO_PROSE = "details.hide > summary, .cell_input, .cell_output, .highlight, math, .play, .toctree-wrapper";
+const NO_PROSE = "details.hide > summary, .cell_input, .cell_output, .highlight, math, .play, .toctree-wrapper, "
+  + "table:not(.terms), table.terms :is(thead, td:nth-child(n + 4))"; // of a term: its two names and its meaning
 
 function searchInProse() {
   if (typeof Search === "undefined" || !Search.htmlToText) return;
@@ -122,17 +117,27 @@ function searchInProse() {
   Search.htmlToText = (html, anchor) => {
     const page = new DOMParser().parseFromString(html, "text/html");
     page.querySelectorAll(NO_PROSE).forEach((part) => part.remove());
+    page.querySelectorAll("table.terms td:nth-child(-n + 2)").forEach((cell) => cell.append(", "));
     return textOf(page.documentElement.outerHTML, anchor);
   };
-  const summaryOf = Search.makeSearchSummary;
-  Search.makeSearchSummary = (...text) => {
-    const summary = summaryOf(...text);
-    if (summary) summary.textContent = summary.textContent.replace(/^\.{3}\S*\s/, "… ").replace(/\s\S*\.{3}$/, " …");
-    return summary;
+  Search.makeSearchSummary = (html, words, anchor) => {
+    const text = Search.htmlToText(html, anchor).replace(/\s+/g, " ").replaceAll(" ,", ",").trim();
+    return text ? element("p", { className: "context", textContent: around(text, [...words]) }) : null;
   };
 }
 
-// The search page has a field of its own, for on a phone the menu hides the one above the contents.
+const BEFORE = 120, SHOWN = 240; // characters of an excerpt before the word that is found, and of all of it
+
+// The part of a text around one of these words, from one blank to another; its beginning where it has none of them.
+function around(text, words) {
+  const small = text.toLowerCase();
+  const place = words.map((word) => small.indexOf(word.toLowerCase())).filter((found) => found >= 0).at(-1) ?? 0;
+  const from = place > BEFORE ? text.lastIndexOf(" ", place - BEFORE) + 1 : 0;
+  const to = from + SHOWN < text.length ? text.lastIndexOf(" ", from + SHOWN) : text.length;
+  return `${from ? "… " : ""}${text.slice(from, to)}${to < text.length ? " …" : ""}`;
+}
+
+// The search page has a field of its own, for on a phone the menu hides the one above the contents, which is left out.
 function askOnTheSearchPage() {
   const results = document.getElementById("search-results");
   if (!results) return;
@@ -140,12 +145,17 @@ function askOnTheSearchPage() {
   const form = document.createElement("form");
   form.className = "page-search";
   form.setAttribute("role", "search");
-  form.setAttribute("aria-labelledby", "page-search-label");
-  form.innerHTML = `<label id="page-search-label" for="page-search">Search the book</label>
-    <input id="page-search" type="search" name="q" autocomplete="off"><button>Search</button>`;
+  form.setAttribute("aria-labelledby", "page-search");
+  form.innerHTML = `<input type="search" name="q" autocomplete="off" aria-labelledby="page-search">
+    <button>Search</button>`;
   form.elements.q.value = asked;
-  results.before(form);
-  if (!asked) form.elements.q.focus();
+  results.before(element("h1", { id: "page-search", textContent: "Search the book" }), form);
+  if (asked) return;
+  const hint = element("p", {});
+  hint.innerHTML = `Try <a href="?q=relative+shift">relative shift</a> or <a href="?q=mem_len">mem_len</a>,
+    or look a term up in the <a href="glossary.html">glossary</a>.`;
+  form.after(hint);
+  form.elements.q.focus();
 }
 
 // A cell of a sentence or more must not become a column of single words: the style sheet gives it a least width.

@@ -109,6 +109,14 @@ CONTINUED = """() => [...document.querySelectorAll(".cell_input .line")].flatMap
     return below ? [Math.round((below.left - left) / letter) - indent] : [];
 })"""
 """Letters from the beginning of each line of code that goes on below, to where it goes on."""
+COMMENTS = """() => [...document.querySelectorAll(".cell_input .line .c1")].flatMap(comment => {
+    const words = document.createRange();
+    words.selectNodeContents(comment);
+    const boxes = [...words.getClientRects()].filter(box => box.width), [{ left, bottom }] = boxes;
+    const letter = parseFloat(getComputedStyle(comment).paddingLeft) / 2;
+    return boxes.filter(box => box.top >= bottom).slice(0, 1).map(below => (below.left - left) / letter);
+})"""
+"""Letters from the sign of each comment that goes on below, to where it goes on."""
 NARROW_PICTURES = """() => [...document.querySelectorAll("a.enlarge img")]
     .filter(image => image.checkVisibility())
     .filter(image => image.clientWidth < image.closest("a").parentElement.clientWidth - 1)
@@ -557,14 +565,50 @@ def test_the_aligned_lines_of_an_equation_meet_at_their_sign(window, home):
 def test_a_search_page_without_a_word_to_search_for_has_a_field_that_takes_it(window, home, size):
     with visiting(window, home, "search") as visit:
         visit.page.set_viewport_size(size)
-        (field,) = visit.page.get_by_role("searchbox", name="Search the book").all()
-        assert field.is_visible()
+        (field,) = visit.page.locator("input[name=q]:visible").all()
+        assert visit.page.get_by_role("heading", level=1).all_text_contents() == ["Search the book"]
+        links = visit.page.locator("article p a").evaluate_all("all => all.map(one => one.href)")
+        words = ("relative+shift", "mem_len")
+        assert links == [*(f"{home}/search.html?q={one}" for one in words), f"{home}/glossary.html"]
+        visit.page.evaluate(f"async () => {{ {AXE} }}")
+        found = visit.page.evaluate("axe.run()")
+        assert [one["id"] for one in found["violations"]] == []
         assert field.evaluate("field => field === document.activeElement")
         visit.page.keyboard.type("gradient")
         visit.page.keyboard.press("Enter")
         visit.page.wait_for_selector("#search-results li")
         assert visit.page.get_by_role("searchbox", name="Search the book").input_value() == "gradient"
-        visit.page.set_viewport_size(DESKTOP)
+        assert visit.page.locator("article p a[href='glossary.html']").count() == 0
+        for link in links[:2]:
+            visit.page.goto(link)
+            visit.page.wait_for_selector("#search-results li")
+
+
+# A search's hits: the word that is asked for, the text of their page, and the excerpt
+EXCERPTS = (
+    ("two", "One two three.", "One two three."),
+    ("none", "Words. " * 99, "Words. " * 34 + "…"),
+    ("late", "words " * 99 + "late" + " words" * 99, "… " + "words " * 20 + "late" + " words" * 19 + " …"),
+)
+
+
+@pytest.mark.parametrize(("word", "text", "expected"), EXCERPTS)
+def test_an_excerpt_begins_and_ends_with_a_whole_word(window, home, word, text, expected):
+    with visiting(window, home, "search") as visit:
+        shown = visit.page.evaluate("([text, word]) => around(text, [word])", [text.strip(), word])
+        assert shown == expected
+
+
+def test_an_excerpt_quotes_no_table_but_the_terms_names_and_meaning(index):
+    for words in ("sampling temperature", "relative shift"):
+        index.page.fill(".sidebar-search", words)
+        index.page.press(".sidebar-search", "Enter")
+        index.page.wait_for_selector("#search-results li p.context")
+        index.page.wait_for_load_state("networkidle")
+        shown = index.page.locator("#search-results p.context").all_text_contents()
+        assert not [one for one in shown if re.search(r"– –|\[[a-z]+( [a-z]+)+\] ", one)]
+        index.page.go_back(wait_until="networkidle")
+    assert "relative shift (left shift), 相对移位（左移）, Moves each row of a matrix" in " ".join(shown)
 
 
 def test_on_a_phone_a_table_of_words_is_as_wide_as_the_page_and_one_of_numbers_may_scroll(browser, home):
@@ -588,29 +632,48 @@ def test_on_a_phone_a_table_of_words_is_as_wide_as_the_page_and_one_of_numbers_m
     context.close()
 
 
-def test_on_a_phone_the_way_back_to_the_top_leaves_the_magnifiers_free(window, home):
+def test_on_a_phone_the_way_back_to_the_top_is_a_bar_that_covers_no_part_of_a_line(window, home):
     with visiting(window, home, "01_attention") as visit:
         visit.page.set_viewport_size(PHONE)
-        side = "part => parseFloat(getComputedStyle(part, '::after').right)"
-        picture = visit.page.locator("article a.enlarge").first
-        magnifier = picture.bounding_box()
-        assert picture.evaluate(side) == 0
-        button = visit.page.locator(".back-to-top")
-        box = "part => [parseFloat(getComputedStyle(part).left), part.offsetWidth]"
-        left, width = button.evaluate(box)
-        assert left + width < magnifier["x"] + magnifier["width"] - 16
+        visit.page.mouse.wheel(0, 3000)
+        visit.page.wait_for_function("scrollY > 2000")
+        visit.page.mouse.wheel(0, -300)
+        bar = visit.page.locator(".back-to-top")
+        bar.wait_for()
+        box = bar.bounding_box()
+        assert (box["x"], box["width"]) == (0, PHONE["width"])
+        assert box["y"] + box["height"] == PHONE["height"]
+        assert box["height"] < 48
+        clear = "part => getComputedStyle(part).backgroundColor.startsWith('rgba')"
+        assert not bar.evaluate(clear)
 
 
-def test_the_results_begin_with_their_questions_and_the_start_page_leads_to_results_and_use(window, home):
+@pytest.mark.parametrize("width", [340, 390])
+def test_a_comment_that_wraps_goes_on_behind_its_sign(window, home, width):
+    with visiting(window, home, "03_vanilla_segments") as visit:
+        visit.page.set_viewport_size({"width": width, "height": 844})
+        wrapped = visit.page.evaluate(COMMENTS)
+        assert len(wrapped) > 2
+        assert wrapped == pytest.approx([2] * len(wrapped), abs=0.2)
+
+
+def test_the_results_begin_with_their_questions(window, home):
     with visiting(window, home, "results") as visit:
         listed = visit.page.locator("article h1 ~ ul").first.locator("a")
         addresses = listed.evaluate_all("links => links.map(link => link.getAttribute('href'))")
         sections = visit.page.locator("article section section")
         assert addresses == [f"#{one}" for one in sections.evaluate_all("all => all.map(part => part.id)")]
-    with visiting(window, home, "index") as visit:
-        use = visit.page.locator("#results-and-use a.reference")
-        pages = use.evaluate_all("links => links.map(link => link.getAttribute('href'))")
-        assert {"results.html", "benchmark.html", "use.html", "glossary.html"} <= {*pages}
+
+
+def test_the_start_page_and_the_contents_name_the_same_pages_in_the_same_order(index):
+    page = index.page
+    captions = page.locator(".sidebar-tree .caption-text").all_text_contents()
+    heads = page.locator("article section section > h2").evaluate_all(
+        "all => all.map(h => h.firstChild.data)"
+    )
+    assert heads == ["Thirty minutes", *captions]
+    listed = page.locator("article section section > ul > li > p > a:first-child").all_text_contents()
+    assert listed == page.locator(".sidebar-tree a").all_text_contents()
 
 
 def test_in_a_hit_of_the_search_the_words_are_bold(index):
@@ -717,9 +780,7 @@ def test_a_stored_figure_has_its_panels_stacked_on_a_phone_and_opens_large(windo
     [("06b_context_length", ".play img"), ("09_relative_shift", ".cell_output a.enlarge img")],
     ids=["play", "output"],
 )
-def test_a_notebooks_picture_is_whole_on_a_phone_and_opens_large_where_it_is_tapped(
-    window, home, name, picture
-):
+def test_a_notebooks_picture_is_whole_on_a_phone_and_opens_large_from_its_corner(window, home, name, picture):
     with visiting(window, home, name) as visit:
         page, dialog = visit.page, visit.page.locator("dialog.figure")
         page.set_viewport_size(PHONE)
@@ -732,9 +793,11 @@ def test_a_notebooks_picture_is_whole_on_a_phone_and_opens_large_where_it_is_tap
         own = image.evaluate("image => Number(image.getAttribute('width')) || image.naturalWidth")
         assert dialog.locator("img").bounding_box()["width"] == own > 1.4 * box["width"]
         page.wait_for_timeout(100)  # until it is loaded
-        scrolled = "large => [large.scrollLeft + large.clientWidth / 2, large.firstChild.clientWidth]"
-        middle, width = dialog.locator(".large").evaluate(scrolled)
-        assert middle == pytest.approx(0.4 * width, abs=2)
+        scrolled = "large => [large.scrollLeft, large.scrollTop]"
+        assert dialog.locator(".large").evaluate(scrolled) == [0, 0]
+        inside, whole = dialog.locator(".large").bounding_box(), dialog.locator("img").bounding_box()
+        assert whole["x"] == inside["x"]
+        assert whole["y"] >= inside["y"]  # its title is there
         dialog.locator("img").click()  # which may be the first tap of two
         for key in ("Escape", "Enter"):
             page.keyboard.press(key)  # the second on the button that closes
@@ -743,6 +806,29 @@ def test_a_notebooks_picture_is_whole_on_a_phone_and_opens_large_where_it_is_tap
             dialog.wait_for()
         dialog.click(position={"x": 5, "y": 5})  # beside the picture
         dialog.wait_for(state="detached")
+
+
+@pytest.mark.parametrize("size", [(1280, 800), (1920, 1080), (800, 1280)], ids="{0[0]}x{0[1]}".format)
+@pytest.mark.parametrize(
+    ("name", "picture"),
+    [("results", "img[src*='memory_and_positions']"), ("09_relative_shift", ".cell_output a.enlarge img")],
+    ids=["results", "output"],
+)
+def test_on_a_wide_window_a_picture_that_is_opened_is_whole(window, home, name, picture, size):
+    with visiting(window, home, name) as visit:
+        visit.page.set_viewport_size(dict(zip(("width", "height"), size, strict=True)))
+        visit.page.locator(f"article {picture}").first.click()
+        dialog = visit.page.locator("dialog.figure")
+        dialog.locator("img").evaluate("image => image.decode()")
+        box, inside = dialog.locator("img").bounding_box(), dialog.locator(".large").bounding_box()
+        assert box == inside
+        look = "image => [getComputedStyle(image).objectFit, getComputedStyle(image).objectPosition]"
+        assert dialog.locator("img").evaluate(look) == ["contain", "50% 50%"]
+        assert box["width"] > 0.9 * size[0]
+        assert box["height"] > 0.85 * size[1]
+        scrolls = "box => box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight"
+        assert not dialog.locator(".large").evaluate(scrolls)
+        visit.page.keyboard.press("Escape")
 
 
 def test_a_picture_stands_on_a_soft_card_on_a_dark_page(window, home):
@@ -944,6 +1030,21 @@ def test_a_picture_is_drawn_for_phones_too_where_its_panels_stack(count, each):
     narrow = play.stacked_for_phones(SimpleNamespace(draw=draw), {"height": 3}, draw(3))
     assert (narrow is not None) == (count > 1)  # also where it is no higher: 3 panels of 0.8 inches
     assert narrow is None or narrow.figure.get_figwidth() == PHONE_INCHES
+
+
+@pytest.mark.parametrize(("seg_len", "mem_len"), [(2, 0), (4, 12)])
+def test_the_steps_through_the_segments_are_drawn_for_phones_too(monkeypatch, seg_len, mem_len):
+    path = ROOT / "notebooks/04_recurrence.ipynb"
+    monkeypatch.chdir(path.parent)
+    (cell,) = play.widgets_of(path)
+    explorer = value_of([play.SEED, *excerpt(path, cell)])
+    chosen = {"step": 3, "seg_len": seg_len, "mem_len": mem_len}
+    narrow = play.stacked_for_phones(explorer, chosen, explorer.draw(**chosen))
+    assert narrow is not None
+    narrow.figure.canvas.draw()
+    ticks = narrow.figure.axes[1].get_xticklabels()
+    assert all(a.get_window_extent().x1 < b.get_window_extent().x0 for a, b in pairwise(ticks))
+    assert all(text.get_fontsize() >= 7 for text in ticks)
 
 
 def test_a_widget_has_no_more_states_than_are_drawn(played):

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
 from minitxl.figures.marks import cell, hide_frame, write_numbers
-from minitxl.figures.picture import Data, Picture, drawing, legend_outside
+from minitxl.figures.picture import Data, Picture, drawing, fitted, is_narrow, legend_outside
 from minitxl.figures.systems import FUTURE, MEMORY, NO_EFFECT, SEGMENT
 
 CELLS = {"memory": "memory", "now": "own segment", "past": "forgotten", "ahead": "future"}
@@ -35,7 +35,7 @@ def memory_step(data: Data) -> Picture:
     """Draw above the states kept at this step, a row a layer; below the keys of each query."""
     step, time, seg_len, n_layer = data["step"], data["time"], data["seg_len"], data["n_layer"]
     now, stored = data["queries"], data["memory"]
-    with drawing(7, 4.2) as figure:
+    with drawing(7, 5.6 if is_narrow() else 4.2) as figure:
         states, seen = figure.subplots(2, 1, sharex=True, height_ratios=[n_layer, seg_len + 0.5])
         for token in range(time):
             if token in stored:
@@ -50,13 +50,15 @@ def memory_step(data: Data) -> Picture:
             for key in [*stored, *now]:
                 kind = "ahead" if key not in sees else "memory" if key in stored else "now"
                 seen.add_patch(_patch(key, row, kind))
-        states.set_title(f"Step {step}: memory holds {_span(stored)}; the model reads {_span(now)}")
+        then = ";\n" if is_narrow() else "; "
+        words = f"Step {step}: memory holds {_span(stored)}{then}the model reads {_span(now)}"
+        states.set_title(fitted(words))
         states.set_yticks(range(n_layer), [f"into layer {n + 1}" for n in range(n_layer)])
-        seen.set_title("What each query sees: memory, and its own segment up to itself")
+        seen.set_title(fitted("What each query sees: memory, and its own segment up to itself"))
         seen.set_yticks(range(len(now)), [f"query {query}" for query in now])
         seen.set(xlabel="token of the stream", ylim=(len(now) - 0.4, -0.6))
         states.set(xlim=(-0.6, time - 0.4), ylim=(-0.6, n_layer - 0.4))
-        seen.set_xticks(range(time))
+        seen.set_xticks(range(0, time, 2 if is_narrow() and time > 16 else 1))
         for axes in (states, seen):
             hide_frame(axes)
         patches = [_patch(0, 0, kind, label=label) for kind, label in CELLS.items()]
