@@ -50,7 +50,7 @@ FOLDED = {"jupyter": {"source_hidden": True}, "tags": ["hide-input"]}
 START = ("run-elsewhere", "install")
 """Ids of the two cells after the title, which are the same in every notebook but for its name."""
 HERE_ALONE = (
-    "In JupyterLab, which `make lab` opens, the cells run and the controls move.",
+    "Run the cells in order, and change their code, in JupyterLab, which `make lab` opens.",
     """# Is the course's package there?
 from importlib.util import find_spec
 
