@@ -657,9 +657,9 @@ def test_a_comment_that_wraps_goes_on_behind_its_sign(window, home, width):
         assert wrapped == pytest.approx([2] * len(wrapped), abs=0.2)
 
 
-def test_the_results_begin_with_their_questions(window, home):
+def test_the_results_list_their_questions_behind_the_main_findings(window, home):
     with visiting(window, home, "results") as visit:
-        listed = visit.page.locator("article h1 ~ ul").first.locator("a")
+        listed = visit.page.locator("article h1 ~ ul").nth(1).locator("a")
         addresses = listed.evaluate_all("links => links.map(link => link.getAttribute('href'))")
         sections = visit.page.locator("article section section")
         assert addresses == [f"#{one}" for one in sections.evaluate_all("all => all.map(part => part.id)")]
