@@ -588,7 +588,11 @@ def test_a_search_page_without_a_word_to_search_for_has_a_field_that_takes_it(wi
 EXCERPTS = (
     ("two", "One two three.", "One two three."),
     ("none", "Words. " * 99, "Words. " * 34 + "…"),
-    ("late", "words " * 99 + "late" + " words" * 99, "… " + "words " * 20 + "late" + " words" * 19 + " …"),
+    (
+        "it",
+        "relevant " * 99 + "it" + " relevant" * 99,
+        "… " + "relevant " * 14 + "it" + " relevant" * 12 + " …",
+    ),
 )
 
 
