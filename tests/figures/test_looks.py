@@ -375,7 +375,8 @@ def test_the_ablation_draws_each_system_as_trained_and_what_memory_saves():
             text for text in texts if text[:1] in "+−" and text
         ]
         assert ("not trained with half loss" in texts) == (loss == "half")
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["with memory", "no memory"]
+    key = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert key == ["with memory", "no memory", "mean of the seeds", "bits saved by memory (−: it costs bits)"]
 
 
 def test_the_title_of_the_ablation_holds_in_every_seed():

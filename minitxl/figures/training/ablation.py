@@ -3,11 +3,12 @@
 from collections.abc import Mapping, Sequence
 from itertools import combinations
 from statistics import mean
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
-from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, signed, ticks_at
+from minitxl.figures.marks import HOLLOW, SEED, seed_band, seeds_and_mean, signed, ticks_at
 from minitxl.figures.picture import (
     BITS,
     LEFT,
@@ -26,6 +27,13 @@ from minitxl.figures.training.recurrence import in_segments
 
 LOSSES = {"full": "full loss: on all targets", "half": "half loss: on the later half of targets"}
 """Title of the panel of each training: on all targets of a segment, or on its later half."""
+KEY: dict[str, dict[str, Any]] = {
+    "with memory": {"marker": "o", **SEED},
+    "no memory": {"marker": "o", **SEED, **HOLLOW},
+    "mean of the seeds": {"marker": "|", "ms": 10, "mew": 2.5},
+    "bits saved by memory (−: it costs bits)": {"marker": r"$\pm$", "ms": 8, "mew": 0.2},
+}
+"""Look of each mark of the ablation, by its words."""
 TABLE_6 = {
     "XL, memory, full loss": 26.77,
     "Shaw, memory, full loss": 27.94,
@@ -55,16 +63,14 @@ def ablation(data: Data) -> Picture:
                 else:
                     words = f"not trained with {loss} loss"
                     axes.annotate(words, (3.2, place), ha="center", va="center", fontsize=9, color="#606060")
-            words = f"{DOTS_AND_BAR};\nnumber: bits saved by memory"
-            axes.set(title=title, xlabel=f"test {BITS}, as trained\n({words}) {LEFT}")
+            axes.set(title=title, xlabel=f"test {BITS}, read in segments\n{LEFT}")
             axes.set_yticks(range(len(kinds)), kinds)
             axes.set_ylim(len(kinds) - 0.5, -0.8)
             axes.margins(x=0.14)
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("positions")
-        looks = {"with memory": SEED, "no memory": SEED | HOLLOW}
-        marks = [Line2D([], [], color="#606060", marker="o", ls="none", **look) for look in looks.values()]
-        legend_outside(figure, marks, list(looks), ncols=2)
+        marks = [Line2D([], [], color="#606060", ls="none", **look) for look in KEY.values()]
+        legend_outside(figure, marks, list(KEY), ncols=4, columnspacing=1.5)
         headline(
             figure,
             "With full loss, memory helps Transformer-XL's and Shaw's positions\n"
@@ -75,7 +81,9 @@ def ablation(data: Data) -> Picture:
     alt = "; ".join(_in_words(row) for row in rows)
     seeds = len(rows[0]["best"]["bits"]["seeds"])
     return Picture(
-        figure, f"Test {BITS}, mean of {seeds} seeds, equal parameters: {alt}. {against_table_6(data)}"
+        figure,
+        f"Test {BITS}, mean of {seeds} seeds, equal parameters: {alt}. Cut as in training, a query has more "
+        f"keys with memory than without. {against_table_6(data)}",
     )
 
 
@@ -114,7 +122,9 @@ def ablation_lengths(data: Data) -> Picture:
             _curve(axes, row)
         axes.set(
             title=_finding(rows),
-            xlabel="attention length at test, characters, log scale",
+            xlabel=fitted(
+                "attention length at test, characters, log scale\n(each query has exactly so many keys)"
+            ),
             ylabel=f"test {BITS}\n{LOWER}",
         )
         axes.set_xscale("log", base=2)
@@ -126,7 +136,11 @@ def ablation_lengths(data: Data) -> Picture:
         + ", ".join(f"{one['bits']['mean']:.2f} at {one['attention_len']}" for one in row["by_length"])
         for row in rows
     )
-    return Picture(figure, f"Test {BITS} by attention length, all trained with the full loss. {alt}.")
+    return Picture(
+        figure,
+        f"Test {BITS} by attention length, where each query has exactly so many keys, all trained with the "
+        f"full loss. {alt}.",
+    )
 
 
 def _memory_divides(rows: Sequence[Data]) -> bool:
@@ -145,7 +159,7 @@ def _finding(rows: Sequence[Data]) -> str:
     added = {kind_of(row): _added(row) for row in rows}
     shaw, xl = added.get(SYSTEMS["shaw_memory"].name), added.get(SYSTEMS["xl_memory"].name)
     if shaw and xl and min(shaw) > 0 and mean(shaw) > 3 * max(map(abs, xl)):
-        return fitted("With longer attention Transformer-XL stays level,\nShaw + memory gets worse")
+        return fitted("With more keys for each query\nTransformer-XL stays level, Shaw + memory gets worse")
     return "Loss by attention length"
 
 

@@ -4,7 +4,6 @@ from matplotlib.ticker import MaxNLocator
 
 from minitxl.figures.marks import DOTS_AND_BAR, seeds_and_mean, signed
 from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, panels
-from minitxl.figures.systems import SYSTEMS
 
 EQUAL = {"steps": "equal steps", "fewer_steps": "equal text", "more_steps": "equal text"}
 WAYS = {"in_segments": "Read in segments", "full_context": "Read with a full context"}
@@ -12,7 +11,7 @@ WAYS = {"in_segments": "Read in segments", "full_context": "Read with a full con
 
 def equal_bytes(data: Data) -> Picture:
     """Draw what memory saves over longer segments, paired by seed: in segments, and with full context."""
-    colour, said = SYSTEMS["xl"].colour, []
+    said = []
     names = [
         f"{EQUAL[kind]}:\n{row['steps_with_memory']:,} steps with memory,\n"
         f"{row['steps_without']:,} with longer segments"
@@ -22,7 +21,7 @@ def equal_bytes(data: Data) -> Picture:
         both = panels(figure, 2, height=3, sharex=True, sharey=True)
         for axes, (way, title) in zip(both, WAYS.items(), strict=True):
             for place, (name, row) in enumerate(zip(names, data["more"].values(), strict=True)):
-                seeds_and_mean(axes, place, row[way], colour)
+                seeds_and_mean(axes, place, row[way], "black")
                 seeds = ", ".join(signed(one, 3) for one in row[way]["seeds"])
                 said.append(f"{title.lower()}, {name} {seeds}".replace("\n", " "))
             axes.axvline(0, color="black", lw=1, ls=":")
@@ -32,15 +31,15 @@ def equal_bytes(data: Data) -> Picture:
             axes.set_title(f"{title}:\n{_finding(data, way)}")
         figure.supxlabel(
             fitted(
-                f"{BITS} saved by memory, against longer segments of as many bytes\n"
+                f"{BITS} saved by memory, against longer segments that need as many bytes\n"
                 f"({DOTS_AND_BAR}; right of 0: memory is better)"
             ),
             fontsize=10,
         )
     return Picture(
         figure,
-        f"Test {BITS} that memory saves Transformer-XL against longer segments of as many bytes, by seed; "
-        f"below 0 longer segments are better. {'; '.join(said)}.",
+        f"Test {BITS} that memory saves Transformer-XL against longer segments that need as many bytes, "
+        f"by seed; below 0 longer segments are better. {'; '.join(said)}.",
     )
 
 
