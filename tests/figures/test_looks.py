@@ -142,7 +142,9 @@ def test_each_axis_of_bits_says_where_its_good_end_is():
         for axes in (figure := figure_of(name)).axes:
             level, upright = axes.get_xlabel(), axes.get_ylabel()
             good = (LEFT,) if any(LOWER in one.get_ylabel() for one in figure.axes) else (LEFT, RIGHT)
-            assert BITS not in level or level.endswith(good) or re.search(r"\(right of 0: .*\)$", level), (
+            assert (
+                BITS not in level or level.endswith(good) or re.search(r"\bright of 0: [^()]*\)$", level)
+            ), (
                 name,
                 level,
             )

@@ -14,7 +14,10 @@ from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, headli
 from minitxl.figures.positions.terms import NAMES
 from minitxl.figures.systems import SYSTEMS
 
-CHANGES = {"hide": ("hidden", "black", "o"), "shuffle": ("shuffled: in random order", "#808080", "s")}
+CHANGES = {
+    "hide": ("hidden: what the states save", "black", "o"),
+    "shuffle": ("shuffled: what their order saves", "#808080", "s"),
+}
 KEYS, KEYS_ON_A_PHONE = 48, 44
 """The last keys of a text that are drawn: of more, the characters could not be read."""
 
@@ -175,7 +178,7 @@ def _changes(axes: Axes, data: Data) -> None:
         if newest
         else "What memory of some age saves",
         xlabel="age of the states that are changed, characters back",
-        ylabel=f"{BITS} that\nthese states of memory save\n(above 0: they help)",
+        ylabel=f"{BITS} that these states\nof memory, or their order, save\n(above 0: it helps)",
     )
     axes.legend(title="These states of memory are", alignment="left")
 
@@ -236,7 +239,7 @@ def _in_words(data: Data) -> str:
     """Return changes by age in words."""
     changes = "; ".join(
         f"{SYSTEMS[name].name}, ages {row['ages'][0]} to {row['ages'][1]} "
-        f"{CHANGES[row['how']][0]}: {signed(row['bits']['mean'], 3)}"
+        f"{CHANGES[row['how']][0].partition(':')[0]}: {signed(row['bits']['mean'], 3)}"
         for name, rows in data["changes"].items()
         for row in rows
     )

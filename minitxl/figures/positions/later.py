@@ -44,7 +44,7 @@ def later_positions(data: Data) -> Picture:
             ),
             xlabel=fitted(
                 f"{BITS} saved by training and reading with\n"
-                f"{data['mem_len']} characters of memory ({DOTS_AND_BAR})\n{HELPS}"
+                f"{data['mem_len']} characters of memory\n({DOTS_AND_BAR}; {HELPS})"
             ),
             ylabel="positions",
         )

@@ -61,7 +61,7 @@ def without_terms(data: Data) -> Picture:
         axes.set(
             title=fitted(_finding(missed)),
             ylim=(len(rows) - 0.5, -0.7),
-            xlabel=f"test {BITS} saved by the term\n({DOTS_AND_BAR})\n{HELPS}",
+            xlabel=f"test {BITS} saved by the term\n({DOTS_AND_BAR}; {HELPS})",
         )
     alt = "; ".join(
         f"{NAMES[name]} {signed(row['cost']['mean'], 3)} ("

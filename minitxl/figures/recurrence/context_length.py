@@ -100,10 +100,13 @@ def context_by_offset(data: Data) -> Picture:
         spared = with_memory < min(bits for name, bits in first.items() if not name.endswith("memory"))
         axes.set(
             title=fitted(
-                "Memory saves bits at a segment's first prediction" if spared else "Read as trained"
+                f"At a segment's first prediction {SYSTEMS[base].name}\n"
+                "saves most against models without memory"
+                if spared
+                else "Read as trained"
             ),
             xlabel="offset in the segment, characters",
-            ylabel=f"{BITS} that\n{SYSTEMS[base].name} saves\n{AHEAD}",
+            ylabel=f"{BITS} that\n{SYSTEMS[base].name} saves\nagainst each system\n{AHEAD}",
         )
         legend_outside(figure, ncols=2)
     alt = "; ".join(

@@ -90,7 +90,7 @@ def short_segments(data: Data) -> Picture:
         whole.set_yticks(range(len(saved)), ["relative\npositions", "memory"])
         both = all(min(gain["seeds"]) > 0 for gain in saved.values())
         title = "Both save in every seed" if both else "Saved over the whole text"
-        whole.set(title=title, xlabel=f"{BITS} saved\n({DOTS_AND_BAR})\n{HELPS}", ylim=(1.6, -0.6))
+        whole.set(title=title, xlabel=f"{BITS} saved\n({DOTS_AND_BAR};\n{HELPS})", ylim=(1.6, -0.6))
     words = "; ".join(
         f"{name} {gain['mean']:.2f} ({', '.join(f'{one:.2f}' for one in gain['seeds'])})"
         for name, gain in saved.items()

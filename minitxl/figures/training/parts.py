@@ -59,7 +59,7 @@ def training_parts(data: Data) -> Picture:
                 said.append(f"{' '.join(name.split())} {_judged(saved)} ({seeds})")
             axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.6))
             axes.margins(x=0.35)
-            axes.set_xlabel(f"{BITS} saved by the change,\nall read with memory ({DOTS_AND_BAR})\n{HELPS}")
+            axes.set_xlabel(f"{BITS} saved by the change,\nall read with memory\n({DOTS_AND_BAR}; {HELPS})")
             words.append(f"after {row['steps']} steps {'; '.join(said)}")
         shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
         looks = {
@@ -107,9 +107,9 @@ def _finding(rows: Sequence[Data], peak: float) -> str:
 
 
 LINES = {
-    "falling": ("#222222", "o", "-", "falls to 0"),
-    "constant": ("#CC79A7", "s", "--", "stays at its peak"),
-    "no_warmup": ("#0072B2", "^", ":", "falls to 0, without warm-up"),
+    "falling": ("#000000", "o", "-", "falls to 0"),
+    "constant": ("#606060", "s", "--", "stays at its peak"),
+    "no_warmup": ("#949494", "^", ":", "falls to 0, without warm-up"),
 }
 """Colour, mark, line and words of each schedule."""
 
@@ -123,7 +123,8 @@ def schedules(data: Data) -> Picture:
         axes = panels(figure, 1)[0]
         for name, (colour, mark, line, words) in LINES.items():
             bits = [row["bits"][name] for row in found["at_peaks"]]
-            seed_band(axes, range(len(peaks)), bits, mark, ls=line, color=colour, lw=1.6, ms=5, label=name)
+            style = {"ls": line, "color": colour, "lw": 1.6, "ms": 5, "label": name}
+            seed_band(axes, range(len(peaks)), bits, mark, alpha=0.12, **style)
             means = ", ".join(f"{one['mean']:.2f} at {peak:g}" for peak, one in zip(peaks, bits, strict=True))
             said.append(f"{words} {means}")
         axes.set_xticks(range(len(peaks)), [f"{peak:g}" for peak in peaks])
