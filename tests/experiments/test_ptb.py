@@ -175,9 +175,9 @@ def test_the_figure_names_the_systems_that_overlap_with_transformer_xl():
         return treebank._who_is_ahead({name: {"trained": {"seeds": of}} for name, of in seeds.items()})
 
     assert title().endswith("is ahead of all others")
-    assert title(lstm=[2.5, 5.0, 6.0]).endswith("is ahead\nof all others but LSTM")
+    assert title(lstm=[2.5, 5.0, 6.0]).endswith("is ahead of 5 of 6 others;\nit overlaps with LSTM")
     two = {name: [2.5, 3.5, 4.5] for name in ("lstm", "rotary_memory")}
-    assert title(**two).endswith("is ahead\nof all others but rotary + memory and LSTM")
+    assert title(**two).endswith("is ahead of 4 of 6 others;\nit overlaps with rotary + memory and LSTM")
     assert title(**two, xl=[0.0, 0.0, 0.0]).startswith("Seven systems")
     assert title() != treebank._who_is_ahead(STORED["systems"]) == title(**two)
 

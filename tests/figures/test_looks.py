@@ -441,10 +441,17 @@ def test_a_panel_of_context_lengths_names_its_group_and_explains_only_marks_that
         assert [line.get_label() for line in axes.lines][-1] == "all targets"
 
 
-def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_what_not():
+def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_the_words_what_not():
     rows = stored("copying")["rows"]
     needed = "What two layers must pass on is copied only if the gradient flows through memory"
-    assert reach._what_is_copied(rows) == f"{needed}; 20 back seldom even then"
+    assert reach._what_is_copied(rows) == needed
+    dips = [
+        "20 back at offsets 0 (18 %), 1 (18 %), 2 (25 %), 3 (30 %)",
+        "24 back at offsets 6 (68 %), 7 (69 %)",
+    ]
+    dips.append("28 back at offset 3 (21 %)")
+    assert reach._dips(rows) == f"With the gradient flowing fewer than 90 % are right {'; '.join(dips)}."
+    assert reach._dips(rows[:1]) == ""
     seldom = "What two layers must pass on is seldom copied, even if the gradient flows through memory"
     assert reach._what_is_copied(rows[:2]) == seldom
     assert reach._what_is_copied([rows[0], *rows[2:]]) == needed

@@ -129,20 +129,20 @@ def terms_on_text(data: Data) -> Picture:
             ax=rows,
             pad=0.01,
             fraction=0.02,
-            label="score, nats (finer steps near 0)",
+            label="score, nats\n(colours change fastest near 0)",
             ticks=[-10, -3, 0, 3, 10],
             format="{x:g}",
         )
         headline(
             figure,
-            "Of these terms of the score only (d) favours near keys for every query"
+            "Of terms (a), (b) and (d) of the score only (d) favours near keys for every query"
             if _favours_the_near(data["text"])
             else f"Terms of the score of {name}",
         )
         rows[-1].set_xlabel(
             fitted(
                 f"{_shown_of(matrix.shape[1])}each row is a query, the last below "
-                f"(hatched: the future)\n{name}"
+                f"(hatched: the future)\n{name}; not drawn: (c), which depends on the key alone"
             )
         )
         _name_characters(rows[-1], data["text"])

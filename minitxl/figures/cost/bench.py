@@ -57,7 +57,7 @@ def bench_generation(data: Data) -> Picture:
 
 
 def bench_memory(data: Data) -> Picture:
-    """Draw the most memory that each system holds in a training step."""
+    """Draw the most RAM that each system holds in a training step."""
     return _races(data, "peak memory")
 
 
@@ -106,7 +106,7 @@ def _found(rows: Sequence[Data], reference: str) -> str:
             for row in rows
         ]
         per_cent = _between([100 * one for one in shares], 0)
-        return f"A training step of minitxl holds {per_cent} % of the memory of the {_name(reference)}"
+        return f"A training step of minitxl holds {per_cent} % of the RAM of the {_name(reference)}"
     doing = {"training": "trains", "cached evaluation": "evaluates", "generation": "writes"}
     speeds: dict[str, list[float]] = {}
     for row in rows:
@@ -128,8 +128,9 @@ def _between(numbers: Sequence[float], digits: int = 2) -> str:
 def _race(axes: Axes, row: Data, reference: str) -> str:
     """Draw an item, one system below the other, and return it in words."""
     shape = SIZES.get(row["size"], f"size {row['size']}")
-    title, timed, alt = f"{row['work']}, {shape}", row["work"] != "peak memory", list[str]()
-    what = f"speed, {_name(reference)} = 1" if timed else "MB"
+    timed, alt = row["work"] != "peak memory", list[str]()
+    title = f"{row['work'] if timed else 'peak RAM'}, {shape}"
+    what = f"speed, {_name(reference)} = 1" if timed else "MB of RAM"
     ours_first = sorted(row["systems"], key=lambda name: not _name(name).startswith("minitxl"))
     for place, name in enumerate(ours_first):
         system = row["systems"][name]

@@ -25,7 +25,7 @@ HELD = {
 }
 """Parts of what a GPU holds: names in the result, place in the scale of colours, and hatch."""
 LINKS = {
-    "measured": ("two processes here, measured", "o", 0.0),
+    "measured": ("two processes here, rate measured", "o", 0.0),
     "ethernet": ("10-gigabit Ethernet", "s", 0.3),
     "pcie": ("PCIe 4.0 x16", "^", 0.5),
     "nvlink": ("NVLink", "D", 0.68),
@@ -60,7 +60,7 @@ def scaling(data: Data) -> Picture:
                 axes.plot(gpus, overlapped, DASHES[link], color=colour, lw=0.8)
             alt.append(f"{label}: {apart[-1]:.0f} to {overlapped[-1]:.0f} %")
         axes.plot([], [], color="grey", label="gradients sent after the backward pass")
-        label = "gain at most, if they are sent during it"
+        label = "most that is gained if they are sent during it"
         axes.fill_between([], [], [], color="grey", alpha=0.3, label=label)
         axes.set_xscale("log", base=2)
         axes.set_xticks(gpus, [str(number) for number in gpus])
@@ -85,7 +85,7 @@ def _by_link(name: str, rows: Data) -> str:
     if not slow < 0.25 < 0.75 < fast:
         return f"Estimate for {name}, by the link between GPUs"
     count = rows["nvlink"][-1]["gpus"]
-    return f"Estimate for {name}: {count} GPUs need NVLink, and waste their time by Ethernet"
+    return f"Estimate for {name}: {count} GPUs need NVLink, and waste their time over Ethernet"
 
 
 def scaling_memory(data: Data) -> Picture:

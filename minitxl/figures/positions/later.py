@@ -141,8 +141,8 @@ def position_repairs(data: Data) -> Picture:
         best = {min(series, key=lambda way: series[way][place]["bits"]["mean"]) for place in (1, 2)}
         shown[0].set(
             title=fitted(
-                f"T5 with biases × {data['factor']:g} reads better than\n"
-                f"Transformer-XL with a memory of {' or '.join(map(str, ahead))}"
+                f"T5 with biases × {data['factor']:g} has fewer bits than Transformer-XL,\n"
+                f"if both read with a memory of {' or '.join(map(str, ahead))}"
             )
             if ahead
             else "T5 and Transformer-XL"

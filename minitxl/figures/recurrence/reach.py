@@ -137,26 +137,32 @@ def copying(data: Data) -> Picture:
         f"Right copies of a random token, mean of {seeds} seed{'s' * (seeds > 1)}, by how many layers must "
         f"pass it on, with memory {data['mem_len']} and {data['n_layer']} layers; chance is "
         f"{100 * data['chance']:.0f} %. "
-        f"{'; '.join(alt)}.",
+        f"{'; '.join(alt)}. {_dips(rows)}".rstrip(),
     )
 
 
 def _what_is_copied(rows: Sequence[Data]) -> str:
-    """Return what the gradient through memory decides, if stopping it loses just what takes two layers.
-
-    It names the distances at which what takes two is seldom copied with the gradient flowing either.
-    """
+    """Return what the gradient through memory decides, if stopping it loses just what takes two layers."""
     stopped = [row["stopped"] for row in rows]
     if not all(row["1_hop"]["mean"] > 0.9 > 0.5 > row.get("2_hop", {"mean": 0})["mean"] for row in stopped):
         return ""
     far = [row for row in rows if "2_hop" in row["flowing"]]
     if not far:
         return "With the gradient stopped, a model copies only what one layer reaches"
-    seldom = [f"{row['distance']} back" for row in far if row["flowing"]["2_hop"]["mean"] <= 0.5]
-    if len(seldom) == len(far):
+    if all(row["flowing"]["2_hop"]["mean"] <= 0.5 for row in far):
         return "What two layers must pass on is seldom copied, even if the gradient flows through memory"
-    but = f"; {' and '.join(seldom)} seldom even then" if seldom else ""
-    return f"What two layers must pass on is copied only if the gradient flows through memory{but}"
+    return "What two layers must pass on is copied only if the gradient flows through memory"
+
+
+def _dips(rows: Sequence[Data]) -> str:
+    """Return where copies fail although the gradient flows through memory, with the share of right ones."""
+    said = []
+    for row in rows:
+        right = [one["mean"] for one in row["flowing"]["by_offset"]]
+        low = [f"{offset} ({100 * one:.0f} %)" for offset, one in enumerate(right) if one < 0.9]
+        if low:
+            said.append(f"{row['distance']} back at offset{'s' * (len(low) > 1)} {', '.join(low)}")
+    return f"With the gradient flowing fewer than 90 % are right {'; '.join(said)}." if said else ""
 
 
 SHARP = 0.5

@@ -265,16 +265,23 @@ def every_system(data: Data) -> Picture:
 
 
 def _what_memory_does(systems: Sequence[Data]) -> str:
-    """Return which encodings memory hurts, and which it helps, with either norm."""
+    """Return what memory hurts, absolute positions with either norm, and what it helps with either."""
     bits = {(row["encoding"], row["norm"], bool(row["mem_len"])): row["bits"] for row in systems}
-    added: dict[str, list[float]] = {}
+    added: dict[str, dict[str, float]] = {}
     for encoding, norm, memory in bits:
         if memory:
             more = bits[encoding, norm, True] - bits[encoding, norm, False]
-            added.setdefault(encoding, []).append(more)
-    absolute = [more for encoding, two in added.items() if encoding.startswith("absolute") for more in two]
-    helped = [encoding for encoding, two in added.items() if max(two) < 0]
-    if min(absolute) > 0 and helped:
+            added.setdefault(encoding, {})[norm] = more
+    of_absolute = [two for encoding, two in added.items() if encoding.startswith("absolute")]
+    helped = [encoding for encoding, two in added.items() if max(two.values()) < 0]
+    hurt = [
+        f"{norm}-norm {positions_of(encoding)}"
+        for encoding, two in added.items()
+        for norm, more in two.items()
+        if more > 0 and not encoding.startswith("absolute")
+    ]
+    if helped and all(min(two.values()) > 0 for two in of_absolute):
         names = " and ".join(map(positions_of, helped))
-        return f"In one seed, with either norm,\nmemory hurts absolute positions and helps {names}"
+        worse = " and ".join(["absolute positions", *hurt])
+        return f"In one seed memory hurts {worse},\nand helps {names} with either norm"
     return "One seed of every system with memory, and without"

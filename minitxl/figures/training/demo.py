@@ -32,7 +32,7 @@ def demo(data: Data) -> Picture:
             learned.plot(curve["step"], curve["bits"], **system.look())
         vanilla, relative, xl = (curve["bits"][-1] for curve in curves.values())
         positions_save_most = vanilla - relative > abs(relative - xl)
-        title = "In this run relative positions save more bits than memory"
+        title = "In this run, on the validation text,\nrelative positions save more bits than memory"
         learned.set(
             title=fitted(title if positions_save_most else "While training"),
             xlabel="training step",
@@ -90,7 +90,7 @@ def bits_and_cost(data: Data) -> Picture:
             title=fitted(f"{context}: {'the same' if same else 'other'} bits{price}"),
             xlabel="microseconds to score a character\n"
             f"with {cached['attention_len']} characters of context\n"
-            f"(line: fastest to slowest run)\n{LEFT}",
+            "(line: fastest to slowest run; left is better)",
             ylim=(1.5, -0.5),
         )
     alt = (
@@ -148,7 +148,7 @@ def _what_memory_saves(cheaper: bool, no_fewer: bool) -> str:
     if not cheaper:
         return "Bits against cost"
     other = ",\nand a sliding window has the fewest bits" if no_fewer else ""
-    return f"In this run memory saves time{other}"
+    return f"In this run, on the test text, memory saves time{other}"
 
 
 def _label(axes: Axes, text: str, x: float, y: float, ink: str, *, above: bool = False) -> None:
