@@ -24,7 +24,7 @@ def evaluation_cost(data: Data) -> Picture:
     lengths = [row["attention_len"] for row in rows]
     published = [row for row in rows if row["paper"]]
     with drawing(10, 3.8) as figure:
-        longer, cost = panels(figure, 2)
+        longer, cost = panels(figure, 2, height=3.7)
         longer.plot(
             lengths, [row["counted"]["computed"] for row in rows], "--", color=GREY, label="operations"
         )
