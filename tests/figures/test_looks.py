@@ -24,7 +24,16 @@ from minitxl.figures.picture import BITS, HIGHER, LEFT, LOWER, ORANGE, PURPLE, R
 from minitxl.figures.positions import counting, depth
 from minitxl.figures.recurrence import mechanism, reach
 from minitxl.figures.recurrence.context_length import more_by_offset
-from minitxl.figures.training import ablation, curves, equal_bytes, paired, parts, recurrence, treebank
+from minitxl.figures.training import (
+    ablation,
+    curves,
+    equal_bytes,
+    paired,
+    parts,
+    recurrence,
+    short_dependency,
+    treebank,
+)
 
 
 def stored(name):
@@ -271,6 +280,33 @@ def test_the_future_is_hatched_where_attention_is_drawn_as_an_image(name):
         future = triu(ones((queries, keys), dtype=bool), keys - queries + 1)
         assert (getmaskarray(shown) == future).all()
         assert [patch.get_hatch() for patch in axes.patches] == [systems.FUTURE[2]]
+
+
+def test_the_title_of_the_windows_cost_holds_by_the_ratios_median_and_by_that_of_the_medians():
+    row = stored("evaluation_cost")["lengths"][-1]
+    times = row["microseconds_per_token"]
+    medians = times["sliding"]["median"] / times["cached"]["median"]
+    said = figure_of("evaluation_cost").axes[0].get_title(loc="left")
+    assert said.endswith("\nmore than 1,100 times as long as cached evaluation")
+    assert 1100 < min(row["ratio"]["median"], medians) < 1200
+    other = {**row, "ratio": {"median": 987.0}}
+    assert "more than 980 times" in evaluation_cost._how_much_longer(other)
+
+
+def test_the_title_of_every_system_names_the_norm_with_which_memory_hurts_shaw():
+    systems = stored("every_system")["systems"]
+    helps = "\nand helps Transformer-XL with either norm"
+    title = f"In one seed memory hurts absolute positions and post-norm Shaw,{helps}"
+    assert curves._what_memory_does(systems) == title
+    others = [row for row in systems if row["encoding"] != "Shaw"]
+    assert curves._what_memory_does(others) == title.replace(" and post-norm Shaw", "")
+
+
+def test_the_offset_at_which_most_is_saved_is_named_only_if_it_is_so_in_every_seed():
+    rows = stored("short_dependency")["systems"]
+    assert short_dependency._where_most(rows).endswith("saves most at a segment's beginning")
+    swapped = [{**row, "bits_by_offset": row["bits_by_offset"][::-1]} for row in rows]
+    assert short_dependency._where_most(swapped) == "Transformer-XL beside the others"
 
 
 def test_what_reading_on_costs_is_said_once():
