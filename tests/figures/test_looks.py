@@ -522,13 +522,13 @@ def test_each_mean_of_training_parts_says_whether_it_counts():
 
 def test_the_title_of_the_schedules_names_what_counts_as_ahead():
     found = stored("training_parts")["schedules"]
-    assert parts._ahead(found) == "Counts as ahead: falling at 0.008.\nEach at its best peak: open"
+    open_ = "Each at its best peak: which is ahead stays open"
+    assert parts._ahead(found) == f"Ahead: at the peak 0.008 a falling rate.\n{open_}"
     clear = {"cost": {"constant": {"seeds": [-0.2, -0.21, -0.19], "mean": -0.2}}, "peaks": {"falling": 0.1}}
-    title = "Counts as ahead: constant at 0.1.\nEach at its best peak: constant"
+    title = "Ahead: at the peak 0.1 a constant rate.\nEach at its best peak: the constant rate is"
     assert parts._ahead({"at_peaks": [clear], "at_best_peaks": clear}) == title
     few = {"cost": {"constant": {"seeds": [-0.2, -0.2], "mean": -0.2}}, "peaks": {"falling": 0.1}}
-    title = "Counts as ahead: none.\nEach at its best peak: open"
-    assert parts._ahead({"at_peaks": [few], "at_best_peaks": few}) == title
+    assert parts._ahead({"at_peaks": [few], "at_best_peaks": few}) == f"Ahead: none at any peak.\n{open_}"
 
 
 def test_a_hollow_mark_of_training_parts_is_explained():

@@ -151,6 +151,7 @@ def _ahead(found: Data) -> str:
         return "open" if _verdict(cost["seeds"]) == "open" else "falling" if cost["mean"] > 0 else "constant"
 
     at_peaks = {row["peaks"]["falling"]: ahead(row) for row in found["at_peaks"]}
-    counts = [f"{name} at {peak:g}" for peak, name in at_peaks.items() if name != "open"]
+    counts = [f"at the peak {peak:g} a {name} rate" for peak, name in at_peaks.items() if name != "open"]
     at_best = ahead(found["at_best_peaks"])
-    return f"Counts as ahead: {', '.join(counts) or 'none'}.\nEach at its best peak: {at_best}"
+    of_best = "which is ahead stays open" if at_best == "open" else f"the {at_best} rate is"
+    return f"Ahead: {', '.join(counts) or 'none at any peak'}.\nEach at its best peak: {of_best}"
