@@ -144,7 +144,7 @@ def test_a_perplexity_beyond_all_numbers_is_infinite():
 @pytest.mark.parametrize(
     ("score", "sentence"),
     [
-        (lambda model: cached(model, STREAM.double(), EvaluateConfig()), "whole numbers, got torch.float64"),
+        (lambda model: cached(model, STREAM.double(), EvaluateConfig()), "whole numbers, got float64"),
         (
             lambda model: cached(model, STREAM[None], EvaluateConfig()),
             r"stream must have the axes \[time\], got shape \[1, 40\]",
