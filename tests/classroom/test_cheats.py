@@ -13,7 +13,7 @@ from minitxl.course.differences import written
 from minitxl.course.grading import LEFT_ALONE
 from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.judge import judged, trial_of
-from minitxl.course.marking.workers import ATTEMPTS, UNASKED, Worker
+from minitxl.course.marking.workers import ATTEMPTS, Worker
 
 ROOT = Path(__file__).parents[2]
 TRIAL = """
@@ -660,18 +660,3 @@ def test_a_loop_that_never_ends_costs_processor_time_and_no_other_function(monke
     assert found["endless"]["score"] == 0
     assert "is there a loop or a recursion that never ends?" in found["endless"]["message"]
     assert found["right"]["score"] == 5
-
-
-@pytest.mark.parametrize("at", [1, 4], ids=["the first case", "the last case"])
-def test_who_sends_more_answers_than_are_asked_for_gets_no_points_and_a_reason_and_no_other_a_false_one(at):
-    """Else each later answer would come one call late."""
-    channels = "[one for one in gc.get_objects() if type(one).__name__ == 'Channel']"
-    more = f"calls.append(1)\n    if len(calls) == {at}:\n        (channel,) = {channels}\n"
-    more += "        channel.tell(dict(then='result', value=1, after=None), {})\n    return x * how['times']"
-    cells = [("top", "import gc\ncalls = []"), ("a", body("more", more))]
-    cells += [("b", body("right", "return x * how['times']")), ("c", body("wrong", "return x ** 2"))]
-    found = judge(cells, ["more", "right", "wrong"])
-    assert found["more"]["score"] == 0
-    assert found["more"]["message"] == UNASKED
-    assert (found["right"]["score"], found["right"]["message"]) == (5, "right")
-    assert found["wrong"]["message"] == "it is squared"

@@ -127,8 +127,6 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
                 if case is not None:
                     message = f"{message}. {_drawn(case, seed)}"
                 verdict = replace(verdict, message=message)
-        if unasked := function.end():
-            verdict, right = Verdict(False, unasked), dict.fromkeys(right, False)
     except MarkAgainError as again:
         return {"function": name, "score": None, "again": str(again), "message": str(again), "groups": {}}
     return {

@@ -46,22 +46,10 @@ class Remote:
         finally:
             self.sleep_left = self.worker.sleep_left
 
-    def end(self) -> str:
-        """Return what is wrong if the worker has sent more than was asked for, and end it then; else ""."""
-        if self.worker.sandbox is None:
-            return ""
-        try:
-            self.worker.ask(None)
-            self.worker.answer(self.limit, max(self.limit, 1) * WAITING)
-        except Gone as gone:
-            self.worker.stop()
-            return str(gone)
-        return ""
-
     def _call(self, case: tuple[Any, ...]) -> Any:
         replay, given = Replay(self.until), dict[int, Callable[..., Any]]()
         sent = Sent(replay.tensors, given, self.hidden)
-        self.worker.ask(self.name, sent.encode(list(case)), sent.values)
+        self.worker.send({"function": self.name, "args": sent.encode(list(case))}, sent.values)
         while True:
             told, values = self._receive()
             try:
@@ -103,7 +91,7 @@ class Remote:
     def _receive(self) -> tuple[dict[str, Any], frames.Tensors]:
         before, began = self.worker.used, monotonic()
         try:
-            found = self.worker.answer(self.left, self.lasting)
+            found = self.worker.receive(self.left, self.lasting)
         except Gone as gone:
             if "takes more than" in str(gone):
                 raise self._too_long() from None

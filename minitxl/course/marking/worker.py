@@ -157,10 +157,9 @@ class Channel:
             os.dup2(nowhere, stream)
         self.recorder = Recorder()
         self.given: dict[int, Given | GivenModule] = {}
-        self.number = 0  # of the call that is answered
 
     def send(self, header: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> None:
-        self.there.write(frames.pack(header | {"call": self.number}, tensors))
+        self.there.write(frames.pack(header, tensors))
         self.there.flush()
 
     def receive(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -305,10 +304,7 @@ def main() -> None:
     channel.send({"prepared": failed})
     while True:
         asked, tensors = channel.receive()
-        channel.number = asked["call"]
-        if asked["function"] is None:
-            channel.send({"then": "done"})
-        elif not callable(names.get(asked["function"])):
+        if not callable(names.get(asked["function"])):
             why = undefined.get(asked["function"], "")
             channel.send({"then": "undefined", "undefined": why, "steps": []})
         else:

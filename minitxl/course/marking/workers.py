@@ -30,7 +30,6 @@ POLL = 0.25
 """Seconds between two looks at a worker that does not answer."""
 ATTEMPTS = 6
 """Workers that are started for one submission's cells, each without the statement that ended the last."""
-UNASKED = "it sends more answers than it is asked for: none of its results can be read"
 ENDLESS = "is there a loop or a recursion that never ends?"
 
 ONE_AT_A_TIME = "mark fewer submissions at a time, by notebooks/assignments/mark.py with --processes 1"
@@ -52,7 +51,6 @@ class Worker:
         self.used = 0.0
         self.attempts, self.left = ATTEMPTS, CELLS_SECONDS
         self.sleep_left = ASLEEP
-        self.calls = 0  # that were sent, by which each answer is told from one to an earlier call
 
     def start(self) -> None:
         """Start a worker if none runs, and run the cells; what ends or stops it is left out next time."""
@@ -143,18 +141,6 @@ class Worker:
                 left = left[os.write(self.process.stdin.fileno(), left[: 2**16]) :]
             except OSError:
                 raise self._gone() from None
-
-    def ask(self, function: str | None, args: Any = None, tensors: frames.Tensors | None = None) -> None:
-        """Send a call of a function; of None, the answer says that all calls before are answered."""
-        self.calls += 1
-        self.send({"call": self.calls, "function": function, "args": args}, tensors)
-
-    def answer(self, seconds: float, lasting: float) -> tuple[dict[str, Any], frames.Tensors]:
-        """Return the next frame of the call that was sent last; Gone where it answers an earlier one."""
-        told, values = self.receive(seconds, lasting)
-        if told.get("call") != self.calls:
-            raise Gone(UNASKED)
-        return told, values
 
     def receive(self, seconds: float | None, lasting: float) -> tuple[dict[str, Any], frames.Tensors]:
         """Return the next frame; Gone where it takes more than so many seconds of processor time, or sleeps.
