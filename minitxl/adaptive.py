@@ -23,6 +23,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from minitxl.arguments import check_hidden
 from minitxl.fields import SIZES, check, check_types
 
 
@@ -199,9 +200,7 @@ class AdaptiveSoftmax(nn.Module):
 
         The softmax of a tail is computed for the tokens whose target is in the tail, and for no other.
         """
-        if targets.shape != hidden.shape[:2]:
-            got = f"{tuple(targets.shape)} for {tuple(hidden.shape[:2])}"
-            raise ValueError(f"targets must hold one id for each token of hidden, got {got}")
+        check_hidden(hidden, targets, d_model=self.partition.d_model)
         vectors = rearrange(hidden, "batch seg model -> (batch seg) model")
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
         clusters, n_shortlist = self.partition.cluster_of(ids), self.partition.sizes[0]

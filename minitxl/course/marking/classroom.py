@@ -38,7 +38,8 @@ SECONDS = 3600.0
 TRIES = 3
 """Times that one and the same submission is tried, before a person has to look at it."""
 OF_HANDING_IN = "time", "on_time", "penalty", "due", "person", "moodle", "file", "files"
-"""What a record has of whose a notebook is, and how and when it came: new also for the same notebook."""
+"""Fields of a record that say whose a notebook is, and how and when it came: renewed also where the notebook
+is the same."""
 
 
 class _JudgeError(Exception):

@@ -103,8 +103,8 @@ class Assignment:
         """The year that everyone's numbers are drawn for, "" for none; None where no numbers are drawn."""
         if not self.imports:
             return None
-        found = YEAR.search(self.imports)
-        return str(ast.literal_eval(found[1])) if found else ""
+        line = YEAR.search(self.imports)
+        return str(ast.literal_eval(line[1])) if line else ""
 
     @property
     def digest(self) -> str:

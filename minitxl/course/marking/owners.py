@@ -182,15 +182,15 @@ def _students(part: str, assignment: str, roster: Roster, *, is_plain: bool) -> 
 
     ``is_plain`` names may be a student's alone: those of folders and archives, and of files in no folder.
     """
-    if (match := EXCHANGE.fullmatch(part)) and (found := roster.find(match["id"])):
-        return found, ""
+    if (match := EXCHANGE.fullmatch(part)) and (students := roster.find(match["id"])):
+        return students, ""
     if match := MOODLE.fullmatch(part):
         return roster.find(match["name"]), match["rest"]
-    if is_plain and (found := roster.find(part)):
-        return found, ""
+    if is_plain and (students := roster.find(part)):
+        return students, ""
     match = CANVAS.fullmatch(part)
-    if match and (found := roster.find(match["name"], match["number"], last_first=True)):
-        return found, match["rest"]
+    if match and (students := roster.find(match["name"], match["number"], last_first=True)):
+        return students, match["rest"]
     match = re.fullmatch(rf"(?P<id>.+?)_{re.escape(assignment)}{AGAIN}", part)
     return roster.find(match["id"]) if match else [], ""
 
@@ -198,8 +198,8 @@ def _students(part: str, assignment: str, roster: Roster, *, is_plain: bool) -> 
 def _others(parts: list[str], owner: str | None, assignment: str, roster: Roster) -> tuple[str, ...]:
     """Return the students but the owner of whom names within a student's own files tell."""
     last = len(parts) - 1
-    found = (_students(part, assignment, roster, is_plain=i < last)[0] for i, part in enumerate(parts))
-    return tuple(sorted({one for one in map(_only, found) if one and one != owner}))
+    each = (_students(part, assignment, roster, is_plain=i < last)[0] for i, part in enumerate(parts))
+    return tuple(sorted({one for one in map(_only, each) if one and one != owner}))
 
 
 def moodle_name(path: Path, course: Path, assignment: str, roster: Roster) -> str:
