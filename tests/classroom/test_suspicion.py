@@ -7,7 +7,7 @@ import pytest
 
 from minitxl.course.marking.names import Names
 from minitxl.course.marking.normal_form import normal_form
-from minitxl.course.marking.suspicion import FEW, alike, forms, of_another, reaching
+from minitxl.course.marking.suspicion import FEW, alike, forms, of_another, reaching, solved_forms
 from minitxl.course.marking.suspicion import LONG as MIN_LENGTH
 
 GUIDE = (Path(__file__).parents[2] / "notebooks" / "assignments" / "README.md").read_text("utf-8")
@@ -170,7 +170,7 @@ def found(codes, reference=None, own_code=None, full_names=None):
         others = Names.of_cells([*every.values(), IMPORTS])
         added = [source for cell, source in every.items() if cell not in code]
         made[student] = forms(code, others, [student, (full_names or {}).get(student, "")], added)
-    return alike(made, reference or {}, IMPORTS)
+    return alike(made, solved_forms(reference or {}, IMPORTS))
 
 
 @pytest.mark.parametrize(("size", "copies"), [(20, 2), (20, 3), (30, 4), (10, FEW), (200, 20)])

@@ -145,10 +145,13 @@ def signs(course: Course, marked: Marked) -> Rows:
         except Exception as error:
             rows.append([student, "cannot be searched: read the code", _why_not_searched(error)])
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
-    alike = suspicion.alike(forms, reference, marked.assignment.imports)
-    copied = suspicion.published(forms, reference, marked.assignment.imports)
-    rows += [[student, "the published solution after renaming", where] for student, where in copied]
-    return rows + [[students, "equal code after renaming", where] for students, where in alike]
+    solved = suspicion.solved_forms(reference, marked.assignment.imports)
+    for sign, found in (
+        ("the published solution after renaming", suspicion.published(forms, solved)),
+        ("equal code after renaming", suspicion.alike(forms, solved)),
+    ):
+        rows += [[who, sign, where] for who, where in found]
+    return rows
 
 
 def _why_not_searched(error: Exception) -> str:

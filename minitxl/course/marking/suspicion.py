@@ -252,34 +252,28 @@ def _name(node: ast.expr) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def published(
-    found: Mapping[str, set[Form]], reference: Mapping[str, str], imports: str = ""
-) -> list[tuple[str, str]]:
+def published(found: Mapping[str, set[Form]], solved: Collection[str]) -> list[tuple[str, str]]:
     """Return who wrote several functions as the reference does but for names, comments and layout, and which.
 
-    One function that is the same may be chance; ``SEVERAL`` are not.
+    ``solved`` are its ``solved_forms``. One function that is the same may be chance; ``SEVERAL`` are not.
     """
-    solved = _solved(reference, imports)
     same = {student: {name for name, form in of if form in solved} for student, of in found.items()}
     return [(one, ", ".join(sorted(names))) for one, names in sorted(same.items()) if len(names) >= SEVERAL]
 
 
-def _solved(reference: Mapping[str, str], imports: str) -> set[str]:
-    """Return the normal forms of the reference's functions."""
+def solved_forms(reference: Mapping[str, str], imports: str = "") -> set[str]:
+    """Return the normal forms of the reference's functions; ``imports`` are those of the assignment."""
     others = Names.of_cells([imports, *reference.values()])
     return {form for names in ((SOLVED_BY,), ()) for _, form in forms(reference, others, names)}
 
 
-def alike(
-    found: Mapping[str, set[Form]], reference: Mapping[str, str], imports: str = ""
-) -> list[tuple[str, str]]:
+def alike(found: Mapping[str, set[Form]], solved: Collection[str]) -> list[tuple[str, str]]:
     """Return groups of students, and the functions that these wrote alike but for names, comments and layout.
 
-    ``found`` has each student's ``forms``, and ``imports`` are those of the assignment. A function that is
-    written so by the reference, or by more students than may still have it from one another (``FEW``, or
+    ``found`` has each student's ``forms``, and ``solved`` are the reference's. A function that is written so
+    by the reference, or by more students than may still have it from one another (``FEW``, or
     ``COMMON`` of a larger class), says nothing.
     """
-    solved = _solved(reference, imports)
     writers: dict[str, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for student, of_student in found.items():
         for name, form in of_student:
