@@ -2,8 +2,8 @@
 
     from minitxl import ModelConfig, TransformerLM, extend
 
-The modules of the paper, and two for what came after it and before it, lie at the top. Read them in this
-order:
+The modules of the paper are files at the top level, and beside them is one for what came after the paper and
+one for what came before it. Read them in this order:
 
     position_encodings  sinusoids, and distances
     relative_shift      scores by distance become scores by key (Appendix B)
@@ -16,7 +16,8 @@ order:
     later_attention     what came after: rotary, ALiBi's and T5's positions
     lstm                what came before: the LSTM of the comparisons
 
-Tokens, states and memory have the axis ``batch`` first, or after ``layer``. In training and cached
+``batch`` is the first axis of tokens and hidden states. Where there is an axis ``layer``, as in memory, that
+is the first and ``batch`` the second. In training and cached
 evaluation an element of the batch is a lane, one of the long stretches of a text that are read side by side.
 In sliding evaluation it is a piece of the text, and in generation a text of its own.
 
@@ -82,7 +83,8 @@ MODULE_OF = {
     "rel_shift": "relative_shift",
     "sinusoids": "position_encodings",
 }
-"""The module of each public name. It is imported when the name is first used; most of these import torch."""
+"""The module of each public name. A module is imported when one of its names is first used: most of them
+import torch, which takes long."""
 
 
 def __getattr__(name: str) -> Any:

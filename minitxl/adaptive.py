@@ -1,8 +1,8 @@
 """Adaptive embedding and softmax, which make a vocabulary of 267,735 words affordable.
 
-Most words are rare. So the vocabulary, most frequent word first, is cut at K ids c_1 < … < c_K, the cutoffs,
-into K + 1 clusters: cluster 0, called the shortlist, holds the ids below c_1, and clusters 1 … K, called the
-tails, hold the others. There is a softmax for each cluster. The first has a class for each word of the
+Most words are rare. So the vocabulary, most frequent word first, is cut at K ids c_1 < … < c_K, the cutoffs.
+That makes K + 1 clusters. Cluster 0, called the shortlist, holds the ids below c_1. Clusters 1 … K, called
+the tails, hold the others. There is a softmax for each cluster. The first has a class for each word of the
 shortlist and one for each tail. The vectors of tail i may be narrower, by a factor of div_val^i (Baevski and
 Auli 2019). For a loss, the softmax of a tail is computed only for the tokens whose target is in the tail
 (Grave et al. 2017). For a word of a tail:
@@ -119,8 +119,9 @@ class AdaptiveEmbedding(nn.Module):
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
             in_cluster_order, _ = pack(by_cluster, "* model")
-            index_of_token = clusters.argsort(stable=True).argsort()  # into in_cluster_order
-            embedded = in_cluster_order[index_of_token]
+            # The first argsort gives the order above; the second inverts it: the row of each token.
+            row_of_token = clusters.argsort(stable=True).argsort()
+            embedded = in_cluster_order[row_of_token]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
     def _look_up(self, table: int, ids: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
@@ -132,10 +133,11 @@ class AdaptiveEmbedding(nn.Module):
 class AdaptiveSoftmax(nn.Module):
     """The output layer: a softmax over the shortlist and the tail clusters, and one in each tail.
 
-    ``tables`` are [size_i, width_i] with biases, and ``projections`` [d_model, width_i]: the shapes of the
-    embedding's, so that both may be shared with it. Here a projection is used transposed, from d_model to the
-    cluster's width. With div_val = 1 all clusters share one table. If then d_embed is not d_model, the
-    embedding has one projection for all clusters, and the softmax one for each, as in the original code.
+    With div_val > 1 each cluster i has a table [size_i, width_i] with biases, and a projection [d_model,
+    width_i]. These are the shapes of the embedding's tables and projections, so the two modules may share
+    them. Here a projection is used transposed, from d_model to the cluster's width. With div_val = 1 all
+    clusters share one table. If then d_embed is not d_model, the embedding has one projection for all
+    clusters, and the softmax one for each, as in the original code.
 
     ``tail_classes`` gives the logits of the tails' classes in the first softmax. Row i-1 is that of tail i,
     since the shortlist, cluster 0, has no such class. The weights of Hugging Face and TensorFlow have the
@@ -190,7 +192,7 @@ class AdaptiveSoftmax(nn.Module):
         ]
         sizes = [self.partition.sizes[0]] + [1] * len(within_tails)
         shortlist, *tails = first.split(sizes, dim=-1)
-        words = [tail + within for tail, within in zip(tails, within_tails, strict=True)]
+        words = [tail + within_tail for tail, within_tail in zip(tails, within_tails, strict=True)]
         return pack([shortlist, *words], "batch seg *")[0]
 
     def losses(
@@ -201,18 +203,18 @@ class AdaptiveSoftmax(nn.Module):
         The softmax of a tail is computed for the tokens whose target is in the tail, and for no other.
         """
         check_hidden(hidden, targets, d_model=self.partition.d_model)
-        vectors = rearrange(hidden, "batch seg model -> (batch seg) model")
+        tokens = rearrange(hidden, "batch seg model -> (batch seg) model")
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
         clusters, n_shortlist = self.partition.cluster_of(ids), self.partition.sizes[0]
         first_softmax, *tail_softmaxes = self._weights_and_biases()
         # In the first softmax a shortlist word's class is its id; tail i's class is n_shortlist - 1 + i.
         first_class = torch.where(clusters == 0, ids, n_shortlist - 1 + clusters)
-        losses = self._cluster_losses(0, vectors, first_softmax, first_class)
+        losses = self._cluster_losses(0, tokens, first_softmax, first_class)
         for tail, tail_softmax in enumerate(tail_softmaxes, start=1):
-            # A tail without targets is scored for zero tokens, so that its gradient is zero and not None.
+            # Also where no target is in the tail: the tail's parameters then get a gradient of 0, not None.
             (indices,) = torch.where(clusters == tail)
             ids_in_tail = ids[indices] - self.partition.starts[tail]
-            tail_losses = self._cluster_losses(tail, vectors[indices], tail_softmax, ids_in_tail)
+            tail_losses = self._cluster_losses(tail, tokens[indices], tail_softmax, ids_in_tail)
             losses = losses.index_add(0, indices, tail_losses)
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 
@@ -245,7 +247,7 @@ class AdaptiveSoftmax(nn.Module):
         return self.class_losses(self._to_width(cluster, hidden), *weight_and_bias, classes)
 
     def _to_width(self, cluster: int, hidden: Float[Tensor, "*token model"]) -> Float[Tensor, "*token embed"]:
-        """Return the hidden states in the width of the cluster's vectors: projected, if they differ."""
+        """Return the hidden states in the cluster's width: projected, unless the layer has no projections."""
         if not self.projections:
             return hidden
         weight = cast(nn.Linear, self.projections[cluster]).weight

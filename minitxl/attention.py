@@ -11,7 +11,8 @@ Names of the axes:
     query      the tokens of the segment, which the model calls ``seg``
     key        the tokens of memory and segment
     mem        the tokens of memory
-    pos        tokens of query, key or mem; in ``position_encodings``, the positions or distances to encode
+    pos        tokens, in a function that is called for segments and for memory alike; in
+               ``position_encodings``, the positions or distances to encode
     dist       distances, from n_key-1 down to 0
     row        the rows of Shaw's tables
     heads_dim  head times dim
@@ -59,10 +60,10 @@ class AttentionOptions(TypedDict, total=False):
     window: int | None
     """Greatest number of keys that a query attends to, itself included; None for all."""
     clamp_len: int | None
-    """Keys at this distance or farther count as equally far; None for no clamp.
+    """Keys at this distance or farther count as equally far.
 
-    A model puts the clamp_len of its configuration in the place of None. So None doesn't switch it off; a
-    length beyond all distances does.
+    With None an attention doesn't clamp, and a model takes the clamp_len of its configuration. To switch that
+    off, pass a length beyond all distances.
     """
     key_mask: KeyMask | None
     """False hides a key from all queries of its batch element. The weights of the other keys sum to
@@ -89,7 +90,7 @@ def attention_mask(
     check_mask(n_query, n_key, window, key_mask)
     i = rearrange(torch.arange(n_key - n_query, n_key, device=device), "query -> query 1")
     j = rearrange(torch.arange(n_key, device=device), "key -> 1 key")
-    near = (j <= i) & (i - j < (window or n_key))
+    near = (j <= i) & (i - j < (window or n_key))  # no distance is n_key or more
     mask = rearrange(near, "query key -> 1 query key")
     return mask if key_mask is None else mask & rearrange(key_mask, "batch key -> batch 1 key")
 
@@ -210,12 +211,12 @@ class ShawAttention(nn.Module):
     a^K is added to keys and a^V to values. Shaw et al. count j - i, the negative of our distance, and clip it
     at ``max_distance``, their k. So each table has 2 · max_distance + 1 rows, which all heads share: the
     vector of the pair ij is row max_distance + clip(j - i, -max_distance, max_distance). (With a smaller
-    ``clamp_len``, j - i is clipped to that first.) The causal language model uses rows
+    ``clamp_len``, j - i is clipped at that.) The causal language model uses rows
     0 … max_distance, of the pairs with j ≤ i. ``context_output`` without a mask is bidirectional and may use
     all.
 
-    No tensor [query key dim] is built: q is multiplied with each row of a_K once, and the product of each
-    pair is then looked up by its row. For the values, the attention weights of all keys with the same row are
+    No tensor [query key dim] is built: q is multiplied with each row of a_K once, and each pair then takes
+    the product with its own row. For the values, the attention weights of all keys with the same row are
     summed, and the sums are multiplied with a_V once.
     """
 
@@ -367,7 +368,7 @@ class XLAttention(nn.Module):
         """Return (a) (b) (c) (d) apart. Nothing is masked; where j > i, (b) and (d) hold no valid numbers."""
         q, k, r = self.queries_and_keys(x, memory, clamp_len)
         # In (c) and (d) the biases u and v take the place of q, so they get its shape.
-        u, v = (rearrange(bias, "head dim -> 1 head 1 dim").expand_as(q) for bias in (self.u, self.v))
+        u, v = (rearrange(bias, "head dim -> head 1 dim").expand_as(q) for bias in (self.u, self.v))
         scale = sqrt(self.d_head)
         return Terms(
             a=content_scores(q, k) / scale,

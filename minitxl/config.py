@@ -34,8 +34,8 @@ class ModelConfig:
     d_inner: int = 512
     """Width of the feed-forward layer."""
     attention: Literal["absolute", "shaw", "xl", "rotary", "alibi", "t5"] = "xl"
-    """absolute adds position encodings to the states, as ``positions`` says. The others score by distance,
-    and shaw also adds a vector for each distance to the values."""
+    """absolute adds position encodings to the states, as ``positions`` says. The others score by distance;
+    in shaw the values, too, get a vector for their distance."""
     positions: Literal["sinusoidal", "learned", "per-layer", "none"] = "sinusoidal"
     """Position encodings of attention=absolute: sinusoids, one learned table, a learned table for each
     layer, or none."""
@@ -65,12 +65,12 @@ class ModelConfig:
     cutoffs: tuple[int, ...] = ()
     """Adaptive embedding and softmax: the ids at which the clusters of rarer words begin."""
     div_val: int = 1
-    """Each cluster's embedding is narrower than that of the cluster before by this factor. Above 1, each
-    cluster has a projection to d_model, even if there is one cluster alone."""
+    """Each cluster's embedding is narrower than that of the cluster before by this factor. If it is above 1,
+    each cluster has a projection to d_model, even if there is one cluster alone."""
     tie_embeddings: bool = True
     """The output layer uses the input embedding's matrix."""
     tie_projections: tuple[bool, ...] = ()
-    """For each cluster, True if its output projection is the input's; () means none is."""
+    """For each cluster, True if its output projection is the input's; () means False for all."""
     dropout: float = 0.1
     """Rate of dropout on the first layer's input (embeddings plus positions), the distance encodings, the
     hidden layer of the feed-forward, each sublayer's output and the last output. Learned positions of later

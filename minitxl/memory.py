@@ -3,7 +3,7 @@
     m[τ+1] = SG(the last M tokens of [m[τ] ∘ h[τ]])        ``extend``: the new memory, after segment τ
     h~[τ+1] = [m[τ+1] ∘ h[τ+1]]                            what the queries of segment τ+1 attend to
 
-∘ joins along the tokens. With M = L, h~ is that of section 3.2. SG is the stop-gradient, and ``extend`` is
+∘ joins along the tokens. With M = L this is section 3.2's h~. SG is the stop-gradient, and ``extend`` is
 the place that has it: it returns a detached tensor.
 
 Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
@@ -11,9 +11,9 @@ in earlier segments, the paper's h^n: the embeddings for n = 0, and the outputs 
 In both cases absolute positions are included, if layer n adds any. (The paper counts layers from 1, so its
 layer n + 1 reads h^n.)
 
-Memory holds no keys and values: each segment projects it with the current W_k and W_v (in XL, W_kE and W_v).
-So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. No gradient
-goes through the states in memory, back into the computation of earlier segments.
+Memory holds no keys and values: each segment projects the memory with the current W_k and W_v (in XL, W_kE
+and W_v). So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. No
+gradient goes through the states in memory, back into the computation of earlier segments.
 
 Training calls ``extend`` after each segment, in ``training.loop.train_step``. ``inference`` does not call it:
 
@@ -65,8 +65,8 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1
 
-    For a longer window there is no such formula, only the loop below. With M = L the first is the O(N · L)
-    of section 3.2; with M = 0 it is o.
+    For a longer window there is no such formula, only the loop below. With M = L the formula without a window
+    is the O(N · L) of section 3.2; with M = 0 it is o.
 
     >>> reach(31, n_layer=3, seg_len=32, mem_len=32)
     127
@@ -85,7 +85,7 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
 
 
 def longest_reach(*, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
-    """Return the farthest reach of a segment's queries, in tokens; without a window, the last query's."""
+    """Return the greatest reach of any query of a segment, in tokens; without a window, the last query's."""
     check_length("seg_len", seg_len, 1)
     # With a window of more than M + 1 tokens, an earlier query may reach farther than the last.
     offsets = range(seg_len) if window is not None and window > mem_len + 1 else (seg_len - 1,)

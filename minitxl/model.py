@@ -6,8 +6,8 @@
 The caller extends the memory: in training ``training.loop.train_step``.
 
 ``states[n]`` is the input of layer n on this segment: after absolute positions are added, if layer n adds
-any, and before the LayerNorm of a pre-norm layer. ``extend`` takes it into the memory of layer n. So there
-are N entries, and the last layer's output is not among them. Layers count from 0, and layer n is
+any, and before the LayerNorm of a pre-norm layer. ``extend`` takes it into the memory of layer n. There is
+an entry for each of the N layers, and none for the last layer's output. Layers count from 0, and layer n is
 ``model.blocks[n]``.
 """
 
@@ -93,8 +93,10 @@ class Block(nn.Module):
     def after_attention(self, x: Hidden, attended: Hidden) -> Hidden:
         """Return the layer's output from its input and the attention's output.
 
-        Pre-norm:  y = x + attended, and the output is y + inner(norm(y)).
-        Post-norm: y = norm(x + attended), and the output is norm(y + inner(y)), as in the paper.
+        Without dropout, which is applied to ``attended`` and to the result of ``inner``:
+
+        Pre-norm:  y = x + attended, and the output is y + inner(norm_inner(y)).
+        Post-norm: y = norm_attention(x + attended), and the output is norm_inner(y + inner(y)). The paper's.
         """
         attended = self.dropout(attended)
         if self.pre_norm:
@@ -149,7 +151,7 @@ class TransformerLM(nn.Module):
         sizes = config.vocab_size, config.d_embed or config.d_model, config.d_model
         self.embedding = AdaptiveEmbedding(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
         n_tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer, "none": 0}[config.positions]
-        # Learned tables only, so empty with sinusoids. Saved weights name them ``positions``.
+        # Learned tables only, so empty with sinusoids. The keys of saved weights begin with ``positions``.
         self.positions = nn.ModuleList(
             nn.Embedding(config.max_seg_len, config.d_model)
             for _ in range(n_tables if config.attention == "absolute" else 0)
@@ -177,8 +179,8 @@ class TransformerLM(nn.Module):
         a deep model it would overflow. In pre-norm it grows more slowly, since residual connections go around
         the LayerNorms. (With absolute positions or Shaw's a_V no state stays 0.)
 
-        Train without a window or without word dropout: with a short ``window``, chance may drop all tokens
-        that a query attends to. Its state is then 0 after the first layer, as an isolated token's would be.
+        Don't train with word dropout and a short ``window`` at once: chance may drop all tokens that a query
+        attends to. Its state is then 0 after the first layer, as an isolated token's would be.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -194,9 +196,9 @@ class TransformerLM(nn.Module):
         if not (self.training and self.config.word_dropout):
             return None
         mem, seg = memory.shape[2], tokens.shape[1]
-        allowed = {name: options.get(name) for name in ("window", "key_mask")}
-        mask = attention_mask(seg, mem + seg, **allowed, device=tokens.device)
-        # tril keeps the keys before token i, which is itself key mem + i.
+        mask_options = {name: options.get(name) for name in ("window", "key_mask")}
+        mask = attention_mask(seg, mem + seg, **mask_options, device=tokens.device)
+        # Token i is key mem + i. tril(mem - 1) keeps the keys 0 … mem + i - 1, those before it.
         return ~mask.tril(mem - 1).any(dim=-1)
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
@@ -252,7 +254,8 @@ class TransformerLM(nn.Module):
         """Return -log p(target) in nats of each target [batch seg], and the states.
 
         A target equal to ``ignore_index`` is padding: its loss is 0, without a gradient. For the mean, divide
-        the sum by the number of other targets, (targets != ignore_index).sum(): ``losses.mean()`` counts all.
+        the sum by the number of other targets, (targets != ignore_index).sum(): ``losses.mean()`` divides by
+        the number of all.
         """
         hidden, states = self.last_hidden(tokens, memory, **options)
         return self.losses(hidden, targets, ignore_index=ignore_index), states
@@ -277,8 +280,8 @@ class TransformerLM(nn.Module):
     ) -> Float[Tensor, "layer batch head query key"]:
         """Return the softmax weights of every layer and head, before ``attention_dropout``.
 
-        Use evaluation mode. In training mode dropout is drawn anew for the weights, so they match no forward
-        pass.
+        Use evaluation mode. In training mode each call draws its dropout anew, so these weights are not those
+        of any forward pass.
         """
         _, states = self.last_hidden(tokens, memory, **options)
         memory, options = self._checked_inputs(tokens, memory, options)
@@ -322,7 +325,9 @@ GAUSSIAN = "weight", "u", "v", "a_K", "a_V", "table"
 
 
 def initialise(module: nn.Module) -> None:
-    """Draw a module's own parameters at random, from the original code's distributions where it has them.
+    """Draw a module's parameters at random, from the original code's distributions where it has them.
+
+    ``apply`` calls it for each module, so parameters of the module's children are not drawn here:
 
         weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
         projections of ``adaptive``        mean 0, standard deviation 0.01

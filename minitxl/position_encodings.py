@@ -1,7 +1,8 @@
 """Position encodings: sinusoids, of positions or of distances.
 
 Transformer-XL encodes the *distance* i - j between a query i and a key j, never the position itself. Memory
-and segment together have n_key keys. So the axis ``dist`` holds the distances n_key-1 … 0, in this order.
+and segment together have n_key keys. The axis ``dist`` holds the distances n_key-1 … 0, descending: those of
+the keys from the first to the last, as the last query counts them.
 """
 
 import torch

@@ -1,10 +1,10 @@
 """The left-shift of Appendix B, which turns scores by distance into scores by key.
 
-XL takes the product of every query with the encoding of every distance. The product of a query at position i
-and distance d belongs to the key at i - d. So every row but the last is moved left, until each product stands
-at its key.
+XL takes the product of every query with the vector of every distance (the row r_d of W_kR R). The product of
+a query at position i with the vector of distance d belongs to the key at i - d. So every row but the last is
+moved left, until each product stands at its key.
 
-On a CPU training runs a faster form of it, in ``fast.cpu_attention``; on a GPU it runs this function.
+Training on a CPU runs a faster form of it, in ``fast.cpu_attention``; on a GPU it runs this function.
 """
 
 from einops import rearrange
