@@ -9,7 +9,7 @@ one for what came before it. Read them in this order:
     relative_shift      scores by distance become scores by key (Appendix B)
     attention           the causal mask; multi-head attention, Shaw's, and Transformer-XL's
     memory              segment recurrence: ``extend``, and how far it reaches. The model returns its states,
-                        and its caller extends the memory; training does so in ``training.loop.train_step``.
+                        and its caller extends the memory; training does so in ``training.step.train_step``.
                         The stop-gradient is in ``extend``, which returns a detached tensor
     adaptive            embedding and softmax for large vocabularies
     config, model       the settings, and the language model of all these parts

@@ -15,7 +15,7 @@ Memory holds no keys and values: each segment projects the memory with the curre
 and W_v). So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. No
 gradient goes through the states in memory, back into the computation of earlier segments.
 
-Training calls ``extend`` after each segment, in ``training.loop.train_step``. ``inference`` does not call it:
+Training calls ``extend`` after each segment, in ``training.step.train_step``. ``inference`` does not call it:
 
     evaluation.cached   keeps keys and values instead of the memory (``fast.kv_cache``)
     evaluation.sliding  keeps nothing, and reads a piece of the text anew each time

@@ -3,7 +3,7 @@
     log_probs, states = model(tokens, memory)
     memory = extend(memory, states, mem_len=M)
 
-The caller extends the memory: in training ``training.loop.train_step``.
+The caller extends the memory: in training ``training.step.train_step``.
 
 ``states[n]`` is the input of layer n on this segment: after absolute positions are added, if layer n adds
 any, and before the LayerNorm of a pre-norm layer. ``extend`` takes it into the memory of layer n. There is

@@ -35,6 +35,7 @@ from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
+from minitxl.training.step import train_step
 
 
 def build_minitxl(job: Job) -> AtWork:
@@ -64,7 +65,7 @@ def our_training(job: Job, model: ModelConfig) -> AtWork:
     )
     run = loop.start(model, settings, device=job.device)
     segments = ContiguousBatches(text(job).flatten(), batch=size.batch, seg_len=size.seg_len)
-    return run.model, (torch.tensor(loop.train_step(run, segments).bits) for _ in count())
+    return run.model, (torch.tensor(train_step(run, segments).bits) for _ in count())
 
 
 def our_decoding(job: Job, config: ModelConfig) -> AtWork:

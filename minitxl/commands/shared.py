@@ -22,7 +22,7 @@ from minitxl.data.tokenizer import Tokenizer, word_spec
 from minitxl.experiments.shared.runner import Report
 from minitxl.fields import check, whole
 from minitxl.training import run_config_file
-from minitxl.training.loop import Record
+from minitxl.training.step import Record
 
 Device = Literal["auto", "cpu", "cuda"]
 COUNTED_AT_ONCE = 2**22

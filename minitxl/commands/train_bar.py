@@ -7,8 +7,8 @@ from tqdm import tqdm
 
 from minitxl.data.tokenizer import Tokenizer
 from minitxl.training.checkpointed_loop import Report
-from minitxl.training.loop import Record, Run
 from minitxl.training.metrics_log import Line, perplexity
+from minitxl.training.step import Record, Run
 
 
 @contextmanager

@@ -38,13 +38,14 @@ from minitxl.training.config import RunConfig, TrainConfig
 from minitxl.training.run_info import RunInfo, tokenizer_of, vocabulary_digest, vocabulary_file
 from minitxl.training.schedules import learning_rate
 from minitxl.training.signals import Stop
+from minitxl.training.step import Run
 
 
 @dataclass
 class Task:
     """A run, its text, and what to say before it is trained."""
 
-    run: loop.Run
+    run: Run
     corpus: Corpus
     info: RunInfo
     source: dict[str, Any]

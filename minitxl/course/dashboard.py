@@ -34,7 +34,7 @@ from minitxl.inference.config import EvaluateConfig
 from minitxl.memory import extend
 from minitxl.model import TransformerLM
 from minitxl.training import loop
-from minitxl.training.loop import Record, Run
+from minitxl.training.step import Record, Run
 
 PROBE_LANES, PROBE_SEGMENTS = 32, 3
 """The probe: lanes, and segments of each that are scored, once its memory is full."""

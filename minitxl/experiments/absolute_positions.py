@@ -33,6 +33,7 @@ from minitxl.model import TransformerLM
 from minitxl.position_encodings import sinusoids
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
+from minitxl.training.step import train_step
 
 SEEDS = [0, 1, 2]
 COPIERS: dict[str, dict[str, Any]] = {
@@ -186,7 +187,7 @@ def _read_text(
     model, count_on = cast(CountingLM, run.model), chosen["count"] != "restarted"
     while run.step < train.steps:
         model.begin = run.step % len(segments) * train.seg_len if count_on else 0
-        report(f"text, {system}, seed {seed}", train.steps, loop.train_step(run, segments))
+        report(f"text, {system}, seed {seed}", train.steps, train_step(run, segments))
     test = corpus.test[: text["test_tokens"] + 1].to(device, torch.int64)
     tokens, targets = test[None, :-1], test[None, 1:]
     lengths = {"seg_len": train.seg_len, "mem_len": train.mem_len}

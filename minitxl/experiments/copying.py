@@ -26,8 +26,8 @@ from minitxl.model import TransformerLM
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Record, Run
 from minitxl.training.optimizer import optimizer_step
+from minitxl.training.step import Record, Run
 
 SEEDS = [0, 1, 2]
 UPDATES: dict[str, Callable[..., Tensor]] = {"stopped": extend, "flowing": extend_with_gradient}

@@ -22,7 +22,7 @@ from minitxl.inference.evaluation import Score, cached, sliding
 from minitxl.memory import longest_reach
 from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
-from minitxl.training.loop import Record, Run
+from minitxl.training.step import Record, Run
 
 SEEDS = [0]
 NAMES = {

@@ -32,7 +32,7 @@ from minitxl.memory import extend
 from minitxl.model import Memory, States, TransformerLM
 from minitxl.training.checkpoints import model_config, train_config
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Run
+from minitxl.training.step import Run
 
 SEEDS = [0, 1, 2]
 KINDS: dict[str, dict[str, Any]] = {

@@ -27,7 +27,7 @@ from minitxl.lstm import LSTMLM, LSTMConfig
 from minitxl.model import Tokens, TransformerLM
 from minitxl.training import checkpoints
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Record
+from minitxl.training.step import Record
 
 SYSTEMS: dict[str, dict[str, Any]] = {
     "xl_memory": {"attention": "xl", "memory": True},

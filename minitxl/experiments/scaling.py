@@ -35,6 +35,7 @@ from minitxl.training import loop
 from minitxl.training.checkpoints import model_config, train_config
 from minitxl.training.config import TrainConfig
 from minitxl.training.sizes import parameter_count
+from minitxl.training.step import train_step
 
 SEEDS = [0]
 QUICK = {"enwik8-base": 1, "wikitext103-base": 10, "penn-treebank": 20}
@@ -114,7 +115,7 @@ def _steps(
     segments, seconds = ContiguousBatches(text, batch=train.batch, seg_len=train.seg_len), []
     for _ in range(count):
         began = perf_counter()
-        record = loop.train_step(run, segments)
+        record = train_step(run, segments)
         if device == "cuda":
             torch.cuda.synchronize()
         seconds.append(perf_counter() - began)

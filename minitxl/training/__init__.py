@@ -3,12 +3,13 @@
 The files, from one step to a whole run:
 
     config             ``TrainConfig``, how a model is trained; ``RunConfig``, how its run is carried out
-    loop               the training step, ``train_step``, which extends the memory; the loop over steps; and
-                       the ``Run``: all that a step needs and changes
+    step               one training step, ``train_step``, which extends the memory; and the ``Run``: all that
+                       a step needs and changes
+    loop               the loop over steps, with validation
     checkpointed_loop  ``loop`` in a run's folder: logged, validated, saved, resumed, stopped
     loss               a segment's loss, which a step differentiates; memory of constant length for a GPU
     resets             masks of memory, for loops of your own whose lanes begin a new text at any segment
-    optimizer          AdamW, and its step at a learning rate; ``loop`` clips the gradient
+    optimizer          AdamW, and its step at a learning rate; ``step`` clips the gradient
     schedules          learning rates by step
     validation         a subset of the validation text, scored
     distributed        several processes that train one model

@@ -16,9 +16,10 @@ from minitxl.data.batching import ContiguousBatches
 from minitxl.training import distributed, metrics_log, run_folder, saved_run, signals
 from minitxl.training.config import RunConfig
 from minitxl.training.guards import LossGuard
-from minitxl.training.loop import Record, Run, is_due, train_steps
+from minitxl.training.loop import is_due, train_steps
 from minitxl.training.metrics_log import Line, Meter
 from minitxl.training.run_info import RunInfo
+from minitxl.training.step import Record, Run
 
 Report = Callable[[Record, Line | None], None]
 """Function that is called after each step, with its record and the line of the log that it ended, if any."""

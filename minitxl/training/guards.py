@@ -4,7 +4,7 @@ from collections import deque
 from math import log2
 from statistics import mean
 
-from minitxl.training.loop import Record
+from minitxl.training.step import Record
 
 RECENT = 100
 """Number of last steps whose mean loss is looked at."""

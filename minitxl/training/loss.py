@@ -1,6 +1,6 @@
 """The loss of one segment: the part of a training step that is differentiated, compiled and captured.
 
-The whole step is ``loop.train_step``. That function extends the memory, and this module does not, because
+The whole step is ``step.train_step``. That function extends the memory, and this module does not, because
 here memory may be padded (on a GPU), and with ``accumulate`` it is that of only some lanes. The stop-gradient
 is in ``memory.extend``.
 """

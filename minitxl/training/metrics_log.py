@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from minitxl import fields
 from minitxl.files import atomic_write, plain_file
-from minitxl.training.loop import Record, Run
+from minitxl.training.step import Record, Run
 
 LOG = "log.jsonl"
 BOARD = "tensorboard"

@@ -14,8 +14,8 @@ from minitxl import fields
 from minitxl.files import atomic_write, read_json
 from minitxl.training import checkpoints
 from minitxl.training.config import RunConfig
-from minitxl.training.loop import Run
 from minitxl.training.run_info import RunInfo
+from minitxl.training.step import Run
 
 CONFIG = "config.json"
 NOTE = "written by minitxl train, to be read; settings are changed by its flags"

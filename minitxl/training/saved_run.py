@@ -13,8 +13,8 @@ from minitxl.config import ModelConfig
 from minitxl.memory import extend
 from minitxl.training import checkpoints, distributed, loop
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Best, Run, Unlogged
 from minitxl.training.run_info import RunInfo
+from minitxl.training.step import Best, Run, Unlogged
 
 MOMENTS = ("exp_avg", "exp_avg_sq", "step")
 """AdamW's state of a parameter."""

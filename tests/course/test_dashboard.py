@@ -14,6 +14,7 @@ from minitxl.course.dashboard import Dashboard
 from minitxl.data.batching import ContiguousBatches
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
+from minitxl.training.step import train_step
 
 MODEL = ModelConfig(11, n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, dropout=0.1)
 SETTINGS = TrainConfig(
@@ -42,7 +43,7 @@ def watched(every: int = 4, **change) -> Dashboard:
 
 def when_step(number: int, monkeypatch, what) -> None:
     """Do something while that step is being made."""
-    advance = loop.train_step
+    advance = train_step
 
     def with_something(run, segments):
         if run.step + 1 == number:

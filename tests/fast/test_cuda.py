@@ -19,6 +19,7 @@ from minitxl.fast.inputs import AttentionInputs
 from minitxl.model import TransformerLM
 from minitxl.training import loop, loss, saved_run
 from minitxl.training.config import TrainConfig
+from minitxl.training.step import train_step
 
 on_a_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU")
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
@@ -273,7 +274,7 @@ def test_captured_dropout_is_drawn_anew_and_goes_on_after_a_break(tmp_path):
     run, segments, _ = bits(config, device="cuda", steps=5)
     saved_run.save(run, tmp_path / "run.safetensors")
     resumed = saved_run.resume(tmp_path / "run.safetensors", device="cuda")
-    same = [loop.train_step(each, segments).bits for each in (run, resumed)]
+    same = [train_step(each, segments).bits for each in (run, resumed)]
     assert same[0] == pytest.approx(same[1], rel=1e-6)
     (tokens, targets), empty = segments[0], run.model.empty_memory(4)
     inputs = tokens.cuda(), targets.cuda(), *loss.padded(empty, mem_len=10, seg_len=6)

@@ -18,6 +18,7 @@ from minitxl.experiments.shared import results
 from minitxl.fast import cuda
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
+from minitxl.training.step import train_step
 
 WAYS = {
     "plain": {"compiled": False, "captured": False},
@@ -42,7 +43,7 @@ def measured(
     seconds = []
     for _ in range(STEPS):
         began = perf_counter()
-        record = loop.train_step(run, segments)
+        record = train_step(run, segments)
         if device == "cuda":
             torch.cuda.synchronize()
         seconds.append(perf_counter() - began)

@@ -28,6 +28,7 @@ from minitxl.relative_shift import rel_shift
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
 from minitxl.training.schedules import learning_rate
+from minitxl.training.step import train_step
 
 every_encoding = pytest.mark.parametrize("encoding", ENCODINGS)
 every_relative_encoding = pytest.mark.parametrize("encoding", RELATIVE)
@@ -297,7 +298,7 @@ def test_a_schedule_applied_after_the_step_takes_step_1_at_full_rate():
     assert first_move([]) == pytest.approx(peak, rel=1e-2)
     run = loop.start(small_config(), settings)
     before = [parameter.clone() for parameter in run.model.parameters()]
-    loop.train_step(run, ContiguousBatches(some_tokens(1, 30)[0], batch=2, seg_len=4))
+    train_step(run, ContiguousBatches(some_tokens(1, 30)[0], batch=2, seg_len=4))
     moves = [(new - old).abs().max() for new, old in zip(run.model.parameters(), before, strict=True)]
     assert max(moves).item() == pytest.approx(warm, rel=1e-2)
 

@@ -9,6 +9,7 @@ from minitxl.data.batching import ContiguousBatches
 from minitxl.pretrained import presets
 from minitxl.training import loop
 from minitxl.training.sizes import parameter_count
+from minitxl.training.step import train_step
 
 
 def millions(preset: presets.Preset) -> float:
@@ -55,5 +56,5 @@ def test_a_preset_takes_its_first_steps_from_any_seed(name):
         text = torch.randint(24, (20 * 25,), generator=torch.Generator().manual_seed(seed))
         run = loop.start(preset.model, replace(preset.train, seed=seed))
         segments = ContiguousBatches(text, batch=20, seg_len=8)
-        bits = [loop.train_step(run, segments).bits for _ in range(2)]
+        bits = [train_step(run, segments).bits for _ in range(2)]
         assert all(2 < one < 8 for one in bits)

@@ -23,7 +23,8 @@ from torch import Tensor
 from tqdm import tqdm
 
 from minitxl.__main__ import main
-from minitxl.training import checkpointed_loop, checkpoints, loop, metrics_log, run_folder
+from minitxl.training import checkpointed_loop, checkpoints, metrics_log, run_folder, step
+from minitxl.training.step import Record, Run
 
 Fault = Callable[[], None]
 WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
@@ -46,7 +47,7 @@ def command(words: list[str], said: Path, news: Connection, fault: Fault) -> Non
             news.send_bytes(b"held")
             yield
 
-    def telling_steps(*what: object) -> Iterator[loop.Record]:
+    def telling_steps(*what: object) -> Iterator[Record]:
         for record in steps(*what):
             news.send_bytes(b"step")
             yield record
@@ -102,15 +103,15 @@ def clock_running_backwards(*, minutes_a_look: float = 0) -> None:
     time.monotonic = lambda: steady() + 60 * minutes_a_look * next(looks)
 
 
-def loss_at(step: int, bits: float) -> None:
+def loss_at(step_number: int, bits: float) -> None:
     """The loss of this step is ``bits``."""
-    backward = loop._forward_and_backward
+    backward = step._forward_and_backward
 
-    def patched(run: loop.Run, *segment: object) -> tuple[list[Tensor], object]:
+    def patched(run: Run, *segment: object) -> tuple[list[Tensor], object]:
         losses, memory = backward(run, *segment)
-        return ([torch.tensor(bits * log(2))] if run.step + 1 == step else losses), memory
+        return ([torch.tensor(bits * log(2))] if run.step + 1 == step_number else losses), memory
 
-    loop._forward_and_backward = patched
+    step._forward_and_backward = patched
 
 
 def at_the_same_moment(ready: Barrier, tried: Barrier) -> None:

@@ -15,9 +15,9 @@ from minitxl.training.checkpointed_loop import Ending
 from minitxl.training.checkpoints import load_model
 from minitxl.training.config import RunConfig
 from minitxl.training.guards import RECENT, LossGuard
-from minitxl.training.loop import Record
 from minitxl.training.run_info import RunInfo
 from minitxl.training.saved_run import resume
+from minitxl.training.step import Record, train_step
 
 KEEPING = RunConfig(checkpoint_every=5, log_every=2)
 FINISHED = Ending()
@@ -88,7 +88,7 @@ def test_a_log_that_ran_ahead_of_its_checkpoint_is_cut_back(tmp_path):
     first = read_log(tmp_path)
     run = new_run()
     for _ in range(5):
-        loop.train_step(run, LANES)
+        train_step(run, LANES)
     run.unlogged.steps, run.unlogged.bits = 1, resume(tmp_path / checkpoints_of(10)[0]).unlogged.bits
     train(run, tmp_path)
     assert [line["step"] for line in read_log(tmp_path)] == [line["step"] for line in first]
@@ -263,7 +263,7 @@ def test_changed_settings_are_saved_before_the_next_step(tmp_path):
 
 
 def test_a_stop_for_a_loss_that_is_no_number_leaves_the_last_checkpoint(tmp_path, monkeypatch):
-    run, advance = new_run(), loop.train_step
+    run, advance = new_run(), train_step
 
     def poisoned(run, segments):
         if run.step == 7:
@@ -285,7 +285,7 @@ def test_a_stop_for_a_loss_that_is_no_number_leaves_the_last_checkpoint(tmp_path
 def test_a_loss_far_above_the_recent_ones_stops_the_run_before_it_is_saved(tmp_path, monkeypatch):
     settings = replace(SETTINGS, steps=130)
     run_config = replace(KEEPING, spike=1.0)
-    advance = loop.train_step
+    advance = train_step
 
     def jumping(run, segments):
         record = advance(run, segments)

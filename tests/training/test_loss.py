@@ -4,8 +4,9 @@ from models import ENCODINGS, small_model, some_tokens
 from small_runs import LANES, SETTINGS, new_run
 
 from minitxl.memory import extend
-from minitxl.training import loop
+from minitxl.training import step
 from minitxl.training.loss import SegmentLoss, SegmentLossToCapture, padded
+from minitxl.training.step import train_step
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS.values(), ids=ENCODINGS)
@@ -28,13 +29,13 @@ def test_memory_longer_than_mem_len_cannot_be_padded_to_it():
 
 def test_only_extend_stops_the_gradient_of_a_training(monkeypatch):
     run = new_run()
-    loop.train_step(run, LANES)
+    train_step(run, LANES)
     assert not run.memory.requires_grad
-    monkeypatch.setattr(loop, "extend", lambda memory, states, mem_len: states)
-    loop.train_step(run, LANES)
+    monkeypatch.setattr(step, "extend", lambda memory, states, mem_len: states)
+    train_step(run, LANES)
     assert run.memory.requires_grad
     with pytest.raises(RuntimeError, match="backward through the graph a second time"):
-        loop.train_step(run, LANES)
+        train_step(run, LANES)
 
 
 def test_a_loss_to_capture_detaches_its_states_and_is_the_same():

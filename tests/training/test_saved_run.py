@@ -10,6 +10,7 @@ from minitxl.training import checkpoints, loop, loss, saved_run
 from minitxl.training.run_info import RunInfo
 from minitxl.training.saved_run import resume, save
 from minitxl.training.sizes import parameter_count, skeleton
+from minitxl.training.step import Best, Unlogged, train_step
 
 
 def whole_and_resumed(settings, stop, path):
@@ -18,7 +19,7 @@ def whole_and_resumed(settings, stop, path):
     for _ in loop.train_steps(whole, LANES):
         pass
     for _ in range(stop):
-        loop.train_step(stopped, LANES)
+        train_step(stopped, LANES)
     save(stopped, path)
     resumed = resume(path)
     for _ in loop.train_steps(resumed, LANES):
@@ -57,7 +58,7 @@ def test_averaging_goes_on_bit_identical_after_a_resume_and_is_what_is_evaluated
 def saved_after(steps, path, settings=SETTINGS, **more):
     run = new_run(settings)
     for _ in range(steps):
-        loop.train_step(run, LANES)
+        train_step(run, LANES)
     save(run, path, **more)
     return run
 
@@ -80,7 +81,7 @@ def test_a_run_goes_on_in_another_batch_at_the_same_part_of_the_text_without_mem
     resumed = resume(tmp_path / "run", settings=settings)
     assert resumed.memory is None
     for _ in range(2):
-        loop.train_step(resumed, segments)
+        train_step(resumed, segments)
     assert len(segments) == 19
     assert segments.read == [27 % 19, 28 % 19]
     assert resumed.memory.shape[1:3] == (1, 5)
@@ -95,7 +96,7 @@ def test_a_run_that_goes_on_with_a_shorter_memory_drops_the_oldest_tokens(on_a_g
     assert resume(tmp_path / "run", settings=replace(SETTINGS, mem_len=0)).memory.shape[2] == 0
     assert resume(tmp_path / "run", settings=replace(SETTINGS, mem_len=9)).memory.shape[2] == 5
     monkeypatch.setattr(loss, "needs_constant_length", lambda device: on_a_gpu)
-    loop.train_step(resumed, LANES)
+    train_step(resumed, LANES)
     assert resumed.memory.shape[2] == 3
 
 
@@ -164,7 +165,7 @@ def test_parameters_are_counted_without_making_any(config):
     assert parameter_count(replace(config, d_model=2**20, d_inner=2**20, n_layer=1000)) > 2**50
 
 
-@pytest.mark.parametrize(("kind", "name"), [(loop.Best, "step"), (loop.Unlogged, "steps")])
+@pytest.mark.parametrize(("kind", "name"), [(Best, "step"), (Unlogged, "steps")])
 def test_a_count_of_steps_is_never_negative(kind, name):
     with pytest.raises(ValueError, match=f"^{name} must be 0 or more, got -1"):
         kind(**{name: -1})

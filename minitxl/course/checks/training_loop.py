@@ -12,7 +12,7 @@ from torch import Tensor
 from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.differences import written
 from minitxl.data.batching import ContiguousBatches, Segment
-from minitxl.training.loop import Run
+from minitxl.training.step import Run
 
 TakeStep = Callable[[Segment, Tensor | None, float], tuple[float, Tensor]]
 """take_step(segment, memory, rate) returns the loss and the memory of the next segment."""

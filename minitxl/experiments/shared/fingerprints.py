@@ -30,7 +30,7 @@ from minitxl.data.corpus import Corpus
 from minitxl.experiments.shared.results import leaves
 from minitxl.experiments.shared.runner import Report
 from minitxl.experiments.shared.runner import compute as compute_parts
-from minitxl.training.loop import Record
+from minitxl.training.step import Record
 
 Fingerprint = Mapping[str, Any]
 RELATIVE = 1e-6

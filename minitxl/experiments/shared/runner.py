@@ -19,7 +19,7 @@ from typing import Any
 
 from minitxl.fields import checked, number
 from minitxl.files import atomic_write, read_json
-from minitxl.training.loop import Record
+from minitxl.training.step import Record
 
 Report = Callable[[str, int, Record], None]
 """Called after each training step with the part's name, its number of steps, and the step's record."""

@@ -13,7 +13,7 @@ from minitxl.experiments.shared.runner import Report
 from minitxl.model import TransformerLM
 from minitxl.training import loop
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Record, Run
+from minitxl.training.step import Record, Run
 
 SMALL = ModelConfig(norm="pre", activation="gelu", dropout=0.0)
 LARGE = replace(SMALL, n_layer=6, d_model=256, n_head=8, d_inner=1024, dropout=0.1)

@@ -32,10 +32,10 @@ from minitxl.lstm import LSTMLM, LSTMConfig, config_near
 from minitxl.model import TransformerLM
 from minitxl.training import checkpoints
 from minitxl.training.config import TrainConfig
-from minitxl.training.loop import Record
 from minitxl.training.optimizer import optimizer_step
 from minitxl.training.schedules import learning_rate
 from minitxl.training.sizes import parameter_count
+from minitxl.training.step import Record
 
 Model = TransformerLM | LSTMLM
 System = Literal["xl_memory", "shaw_memory", "xl", "absolute", "lstm"]
