@@ -83,7 +83,7 @@ class ModelConfig:
     """One mask of ``dropout`` for all tokens of a segment; distance encodings keep ordinary dropout."""
 
     @property
-    def adds_positions(self) -> bool:
+    def has_absolute_positions(self) -> bool:
         """True if position encodings are added to the states, which carry them into memory."""
         return self.attention == "absolute" and self.positions != "none"
 

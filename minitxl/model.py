@@ -206,7 +206,7 @@ class TransformerLM(nn.Module):
         position = torch.arange(x.shape[1], device=x.device)
         if layer < len(self.positions):  # one learned table, of layer 0, or one for each layer
             return x + self.positions[layer](position)
-        if layer == 0 and self.config.adds_positions:
+        if layer == 0 and self.config.has_absolute_positions:
             return x + sinusoids(position, self.config.d_model, dtype=x.dtype)
         return x
 

@@ -70,7 +70,7 @@ class Generate:
         model, lengths, tokenizer = subject.model, subject.lengths, subject.tokenizer
         if tokenizer is None:
             raise ValueError(f"{subject.name} must hold a vocabulary, got none: its tokens can't be written")
-        absolute = model.config.adds_positions
+        absolute = model.config.has_absolute_positions
         most = lengths.seg_len - 1 if absolute else lengths.seg_len + lengths.mem_len
         trained = most if lengths.window is None else min(most, lengths.window - 1)
         mem_len = trained if self.mem_len is None else self.mem_len

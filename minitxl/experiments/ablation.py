@@ -118,7 +118,7 @@ def _attention_lens(settings: dict[str, Any], config: ModelConfig, train: TrainC
     """Return the length trained with, L or L + M, and others where positions are relative."""
     trained = train.seg_len + train.mem_len
     factors = settings["memory_lens"] if train.mem_len else settings["window_lens"]
-    others = [int(train.seg_len * factor) for factor in factors] if not config.adds_positions else []
+    others = [int(train.seg_len * factor) for factor in factors] if not config.has_absolute_positions else []
     return sorted({trained, *others})
 
 
@@ -129,7 +129,7 @@ def _bits(model: TransformerLM, test: Tensor, train: TrainConfig, attention_len:
     """
     if not train.mem_len:
         return sliding(model, test, attention_len=attention_len, stride=1).bits_per_token
-    if model.config.adds_positions:
+    if model.config.has_absolute_positions:
         return cached(model, test, train.evaluation).bits_per_token
     return cached(model, test, train.evaluation.attending(attention_len)).bits_per_token
 

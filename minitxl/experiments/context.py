@@ -75,7 +75,7 @@ def _losses(
 
     Absolute positions end with the longest they know.
     """
-    if isinstance(model, TransformerLM) and model.config.adds_positions:
+    if isinstance(model, TransformerLM) and model.config.has_absolute_positions:
         context_len = min(context_len, model.config.max_seg_len)
     passages = corpus.test.tensor_split(settings["passages"])
     read = partial(context_length.context_losses, model, context_len=context_len, targets=settings["targets"])

@@ -11,6 +11,9 @@ them. So here, as in the paper, A is the length of the memory, and a query sees 
 Weights and tokens are random, for no time depends on them. And A says how many keys a layer attends to, not
 how many tokens a prediction of Transformer-XL rests on, which are more. ``exact_window`` is the length of a
 window that would repeat the prediction exactly, if each query of the cached model saw A keys.
+
+A window is a piece of text in this file. The setting ``window`` of other files, the greatest number of keys
+that a query attends to, is not used here.
 """
 
 from collections.abc import Callable

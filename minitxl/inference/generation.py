@@ -148,7 +148,7 @@ def draw_tokens(
             recent = [torch.cat(pair)[last_tokens] for pair in zip(recent, drawn, strict=True)]
         return torch.cat(drawn)
 
-    if model.config.adds_positions:
+    if model.config.has_absolute_positions:
         return _slide(model, texts, mem_len, precision, draw)
     return _remember(model, texts, mem_len, clamp_len, precision, draw)
 
