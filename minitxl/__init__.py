@@ -16,10 +16,10 @@ one for what came before it. Read them in this order:
     later_attention     what came after: rotary, ALiBi's and T5's positions
     lstm                what came before: the LSTM of the comparisons
 
-``batch`` is the first axis of tokens and hidden states. Where there is an axis ``layer``, as in memory, that
-is the first and ``batch`` the second. In training and cached
-evaluation an element of the batch is a lane, one of the long stretches of a text that are read side by side.
-In sliding evaluation it is a piece of the text, and in generation a text of its own.
+``batch`` is the first axis of tokens and hidden states. In memory ``layer`` is the first axis and ``batch``
+the second. In training and cached evaluation an element of the batch is a lane, one of the long stretches of
+a text that are read side by side. In sliding evaluation it is a piece of the text, and in generation a text
+of its own.
 
 Five more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
 ``files`` reads and writes files, ``allocator`` tells the C library to keep freed RAM, and ``__main__`` is

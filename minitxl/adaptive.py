@@ -119,7 +119,7 @@ class AdaptiveEmbedding(nn.Module):
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
             in_cluster_order, _ = pack(by_cluster, "* model")
-            # The first argsort gives the order above; the second inverts it: the row of each token.
+            # argsort lists the tokens in the order above; argsort of that list gives each token's row there.
             row_of_token = clusters.argsort(stable=True).argsort()
             embedded = in_cluster_order[row_of_token]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))

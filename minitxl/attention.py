@@ -18,14 +18,16 @@ Names of the axes:
     heads_dim  head times dim
 
 ``memory`` is the memory of one layer here; the model's has ``layer`` as its first axis. In equations v_j is
-the value of key j, and v alone is Transformer-XL's bias of the queries. In code the values are ``values``.
+the value of key j, while v without an index is one of Transformer-XL's two biases, u and v. In code the
+values are ``values``.
 
 Every attention keeps one promise: with the same options, and without dropout, the output for a query depends
 only on [memory ∘ x], memory and x joined along the tokens, and on the query's place in it. Where memory ends
 and x begins makes no difference.
 
-Training, evaluation and generation run the same equations in other modules, those of ``fast``. To step
-through this file, call a model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
+Training, evaluation and generation run the same equations in other modules, those of ``fast``; only Shaw's
+attention runs in this file there too. To step through this file, call a model that ``TransformerLM(config)``
+returns, or ``fast.to_plain(model)``.
 """
 
 from math import sqrt

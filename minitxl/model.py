@@ -93,7 +93,7 @@ class Block(nn.Module):
     def after_attention(self, x: Hidden, attended: Hidden) -> Hidden:
         """Return the layer's output from its input and the attention's output.
 
-        Without dropout, which is applied to ``attended`` and to the result of ``inner``:
+        Dropout, applied to ``attended`` and to the result of ``inner``, is left out here:
 
         Pre-norm:  y = x + attended, and the output is y + inner(norm_inner(y)).
         Post-norm: y = norm_attention(x + attended), and the output is norm_inner(y + inner(y)). The paper's.
@@ -151,7 +151,7 @@ class TransformerLM(nn.Module):
         sizes = config.vocab_size, config.d_embed or config.d_model, config.d_model
         self.embedding = AdaptiveEmbedding(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
         n_tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer, "none": 0}[config.positions]
-        # Learned tables only, so empty with sinusoids. The keys of saved weights begin with ``positions``.
+        # Learned tables only, so empty with sinusoids. In a state dict: ``positions.0.weight`` and so on.
         self.positions = nn.ModuleList(
             nn.Embedding(config.max_seg_len, config.d_model)
             for _ in range(n_tables if config.attention == "absolute" else 0)
@@ -230,7 +230,7 @@ class TransformerLM(nn.Module):
             x = self.add_positions(x, layer=layer) if layer else x  # ``embed`` has added those of layer 0
             states.append(x)
             if n_last is not None and layer == self.config.n_layer - 1:
-                # The other tokens are keys only, as those of memory are: attention can't tell them apart.
+                # The other tokens are keys only now, so they join the memory: attention treats both alike.
                 layer_memory, x = concat_memory(layer_memory, x[:, :-n_last]), x[:, -n_last:]
             x = block(x, layer_memory, **options)
         return self.dropout(self.final_norm(x)), torch.stack(states)

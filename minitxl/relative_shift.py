@@ -1,8 +1,9 @@
 """The left-shift of Appendix B, which turns scores by distance into scores by key.
 
-XL takes the product of every query with the vector of every distance (the row r_d of W_kR R). The product of
-a query at position i with the vector of distance d belongs to the key at i - d. So every row but the last is
-moved left, until each product stands at its key.
+XL takes the product of every query with the vector of every distance (the sinusoids of the distance, times a
+matrix: see ``attention.XLAttention``). The product of a query at position i with the vector of distance d
+belongs to the key at i - d. So the row of each query but the last is moved left, until each product stands at
+its key.
 
 Training on a CPU runs a faster form of it, in ``fast.cpu_attention``; on a GPU it runs this function.
 """

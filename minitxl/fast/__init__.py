@@ -16,12 +16,12 @@ Its files. Each class of the paper that has a faster form is replaced by one of 
     inputs         projected queries, keys, values and distances, as relative attention takes them
     rotary         rotary positions
     feed_forward   the feed-forward layer
-    softmax        the output layer, and the LSTM that has the same
+    softmax        the output layer, and the LSTM, which has the same output layer
     cross_entropy  the losses of a large output layer, some tokens at a time
     linear         products with weights
     dropout        dropout from 16 random bits an element
     bfloat16       products in bfloat16 on a CPU
-    eager          the condition for faster forms: not under PyTorch's compiler, nor under autocast on a CPU
+    eager          when faster forms may run: not under PyTorch's compiler, nor under autocast on a CPU
     cuda           the compiler and CUDA graphs, for training and for the cache
     kv_cache       a folder: the key-value cache, for evaluation and generation
 """

@@ -13,10 +13,10 @@ The two ways, each a function that scores every token of a stream but its first,
              keys of a query.
 
 The *attention length* is the number of keys that a query attends to in each layer, itself included. (The
-paper's Table 9, and ``experiments.evaluation_cost``, count the memory alone on the cached side.) In a sliding
-piece it is that of the last query. In cached evaluation, once memory is full, it grows along each segment
-from mem_len + 1 to mem_len + seg_len. A ``window`` makes it the same for all queries:
-``EvaluateConfig.attending`` sets the window, and the memory that it needs.
+paper's Table 9, and ``experiments.evaluation_cost``, count the memory alone on the cached side.) For a
+sliding piece it means the number of keys of the last query; earlier queries have fewer. In cached evaluation,
+once memory is full, it grows along each segment from mem_len + 1 to mem_len + seg_len. A ``window`` makes it
+the same for all queries: ``EvaluateConfig.attending`` sets the window, and the memory that it needs.
 
 Both ways return sums, so scores of parts add up. ``precision`` is the number format of the matrix products.
 """
@@ -161,8 +161,9 @@ def sliding_losses(
             # Pieces of a batch begin ``stride`` tokens apart; the last piece of the text may score fewer.
             full = min(batch, (len(inputs) - done) // stride)
             n_piece, n_scored = (full, stride) if full else (1, len(inputs) - done)
-            begin, end = done + stride - attention_len, done + n_piece * n_scored
-            pieces = inputs[begin:end].unfold(0, attention_len - stride + n_scored, stride)
+            context = attention_len - stride  # tokens of a piece before the first that is scored
+            begin, end = done - context, done + n_piece * n_scored
+            pieces = inputs[begin:end].unfold(0, context + n_scored, stride)
             losses.append(losses_of_last(pieces, targets[done:end].unfold(0, n_scored, n_scored)))
             done = end
     return torch.cat(losses)
@@ -204,7 +205,7 @@ def _lane_losses(
     cache = kv_cache.start(
         model,
         batch=len(inputs),
-        mem_len=min(settings.mem_len, inputs.shape[1]),  # room for no more than there will be
+        mem_len=min(settings.mem_len, inputs.shape[1]),  # a lane has no more tokens
         seg_len=settings.seg_len,
         window=settings.window,
         clamp_len=settings.clamp_len,

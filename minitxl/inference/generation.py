@@ -4,9 +4,9 @@
 
     tokens = sample(model, [prompt], length=200, mem_len=512, seed=0)
 
-Prompts may be of different lengths, and no text depends on the others: text b draws from a generator of its
-own, seeded with ``seed`` + b. A text ends after ``length`` tokens, or earlier, where it would contain a
-*stop*, a given sequence of tokens:
+Prompts may be of different lengths, and no text depends on the others, but for rounding: text b draws from a
+generator of its own, seeded with ``seed`` + b. (In bfloat16 rounding can change a draw.) A text ends after
+``length`` tokens, or earlier, where it would contain a *stop*, a given sequence of tokens:
 
     texts = sample(model, prompts, length=200, mem_len=512, stop=[torch.tensor([newline])])
 """
@@ -101,7 +101,7 @@ def draw_tokens(
 ) -> Iterator[Int[Tensor, " batch"]]:
     """Yield the next token of every text, without end.
 
-    To end a single text at a stop, pass its tokens on: ``until(map(int, draw_tokens(...)), stops)``.
+    With one prompt, ``until(map(int, draw_tokens(...)), stops)`` ends the text at a stop.
 
     In each layer a query sees itself and the ``mem_len`` tokens before it. With a cache, text up to
     N · ``mem_len`` tokens back has an effect through N layers (``memory.reach``). A model with absolute
@@ -113,15 +113,14 @@ def draw_tokens(
     - ``precision``: with bfloat16 the model's products are in bfloat16. With a cache, about half as many
       bytes are read for each new token.
     - ``repetition``: above 1, the scores of the tokens that the text has used fall (``repetition_penalty``).
-      A used token may still gain, if a likelier used token loses more. It is applied before the
-      other options.
+      The probability of a used token may still rise, if a likelier used token loses more. It is applied
+      before the other options.
     - ``repetition_window``: how many of the text's last tokens, prompt included, count as used; None is all.
       The default, 64, is llama.cpp's. Hugging Face counts all, but a long text has used most characters.
     - ``temperature``: divides the log-probabilities. 0 takes the likeliest token.
     - ``top_k``: leaves the k likeliest tokens to draw from.
     - ``top_p``: leaves the fewest tokens, the likeliest first, whose total probability is ``top_p`` or more.
-    - ``seed``: text b draws from a generator of its own, seeded with ``seed`` + b. So no text depends on
-      the others.
+    - ``seed``: text b draws from a generator of its own, seeded with ``seed`` + b.
     """
     check_kind("model", model, TransformerLM)
     prompts = _texts("prompts", prompts)
@@ -221,8 +220,9 @@ def _remember(
         precision=precision,
     )
     chunks = (ids.split(PREFILL_CHUNK, dim=1) for ids in (tokens, key_mask))
-    for chunk, seen in zip(*chunks, strict=True):
-        log_probs, cache = kv_cache.step(model, chunk, cache, key_mask=None if key_mask.all() else seen)
+    for chunk, chunk_mask in zip(*chunks, strict=True):
+        mask = None if key_mask.all() else chunk_mask
+        log_probs, cache = kv_cache.step(model, chunk, cache, key_mask=mask)
     while True:
         drawn = draw(log_probs[:, -1])
         yield drawn
@@ -256,7 +256,7 @@ def _check(model: TransformerLM, prompts: list[Prompt], mem_len: int) -> None:
         raise ValueError(f"each prompt must hold 1 token or more, got prompts of {lengths} tokens")
     check("mem_len", mem_len, whole(0, LONGEST))
     most = model.config.max_seg_len - 1
-    if len(model.positions) and mem_len > most:  # it would draw until the text is longer than the table
+    if len(model.positions) and mem_len > most:  # else drawing fails later, past the table
         raise ValueError(
             f"mem_len must be at most max_seg_len - 1 = {most} with learned positions, got {mem_len}"
         )
@@ -271,7 +271,7 @@ def _stops(stop: Iterable[Prompt]) -> Stops:
 
 
 def _texts(name: str, texts: Iterable[Prompt]) -> list[Prompt]:
-    """Return the texts as a list. Raise a ValueError unless they are several, each of the axis ``time``."""
+    """Return the texts as a list. Raise a ValueError unless they are an iterable of tensors [time]."""
     if not isinstance(texts, Iterable) or (isinstance(texts, Tensor) and not texts.ndim):
         got = "a single number" if isinstance(texts, Tensor) else type(texts).__name__
         raise ValueError(f"{name} must be a list of tensors [time], got {got}")

@@ -2,8 +2,8 @@
 
     record = train_step(run, segments)
 
-A ``Run`` holds everything that a step reads or changes, except the text: nothing hides in a module. Runs
-share nothing, not even random numbers, so two may be stepped in turn.
+A ``Run`` holds everything that a step reads or changes, except the text. Runs share nothing, not even random
+numbers, so two may be stepped in turn.
 """
 
 import time
@@ -61,12 +61,13 @@ class Run:
     """A model in training and everything that decides its next step."""
 
     model: TransformerLM
-    """The model in training: the parameters in the faster modules of ``fast.to_fast``."""
+    """The model in training, in its fast form (``fast.to_fast``)."""
     optimizer: AdamW
     settings: TrainConfig
     step: int
     memory: Tensor | None
-    """[layer batch mem model], of this process's lanes."""
+    """[layer batch mem model], of this process's lanes; None before the first step, and where a run is
+    resumed with another batch size."""
     random: dict[str, Tensor]
     """State of the generators, by device type."""
     average: AveragedModel | None
@@ -118,9 +119,11 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     """Train on the next segment of every lane, and return the record; each epoch starts without memory."""
     began, settings = time.perf_counter(), run.settings
     step_tokens, n_segment = settings.batch * settings.seg_len, len(segments)
-    # The place in the text follows from the tokens read, so that a run may be resumed with another batch.
+    # The place in the text follows from the tokens read, so a run may be resumed with another batch size.
     index = run.tokens_read // step_tokens % n_segment
-    memory = run.memory if index and run.memory is not None else run.model.empty_memory(len(segments.lanes))
+    epoch_begins = index == 0
+    memory = None if epoch_begins else run.memory
+    memory = run.model.empty_memory(len(segments.lanes)) if memory is None else memory
     run.optimizer.zero_grad()
     with _own_randomness(run):
         losses, states = _forward_and_backward(run, segments[index], memory)

@@ -113,7 +113,7 @@ def key_projection(attention: Attention) -> nn.Linear:
 def with_room(cache: Cache, seg: int) -> Cache:
     """Return the cache with buffers for ``seg`` more tokens.
 
-    New buffers hold 2 · ``mem_len`` + ``seg`` tokens. So while segments are no longer than those before,
+    New buffers hold 2 · ``mem_len`` + ``seg`` tokens. So, as long as no segment is longer than all before it,
     memory is copied at most once in ``mem_len`` tokens. (A captured step has smaller buffers, and copies
     memory each time.)
     """

@@ -141,9 +141,9 @@ def check_attentions(model: TransformerLM) -> None:
 def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:
     """Return ``relative_attention`` for a single query, the last position: r needs no shift."""
     _, q_plus_v, k, _, r, _, window, key_mask = inputs
-    # r is the left factor, and whole: a CPU's bfloat16 product is fast with the long factor on the left,
-    # and would copy a part of r. It would copy k and values too, parts of the cache; PyTorch's attention
-    # reads them where they are.
+    # A CPU's bfloat16 product is fast with the long factor on the left, and copies a factor that is a slice.
+    # So r stands on the left and is multiplied whole; its first column is dropped afterwards. k and values
+    # are slices of the cache: PyTorch's attention reads them where they are.
     b_and_d = (r @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch"))[:, 1:]
     bias = rearrange(b_and_d, "head key batch -> batch head 1 key")
     masked = key_mask is not None or (window is not None and window < k.shape[2])

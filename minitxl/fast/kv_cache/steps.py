@@ -119,7 +119,7 @@ def _check(
 def _compute(
     cache: Cache, ids: tuple[Tokens, ...], key_mask: Bool[Tensor, "batch seg"] | None
 ) -> tuple[Float[Tensor, "batch seg *vocab"], Cache]:
-    """Return log-probabilities or losses, and the cache, with the repeats of equal steps counted."""
+    """Return log-probabilities or losses, and the cache with its ``repeats`` counted on."""
     model, tokens = cache.model, ids[0]
     hidden, after = read_segment(tokens, cache, key_mask)
     output = model.output.log_probs(hidden) if len(ids) == 1 else model.losses(hidden, ids[1])
