@@ -12,7 +12,7 @@ longer segments (Table 10).
 
 from dataclasses import replace
 from functools import partial
-from itertools import count, product, takewhile
+from itertools import count, permutations, product, takewhile
 from math import log
 from typing import Any
 
@@ -23,8 +23,9 @@ from torch import Tensor
 from minitxl.analysis.saved_tensors import saved_bytes
 from minitxl.config import ModelConfig
 from minitxl.data.corpus import Corpus
+from minitxl.experiments.conclusions.comparisons import bits_as_cut
 from minitxl.experiments.shared import setup
-from minitxl.experiments.shared.runner import Part, Report, named, summaries, summary
+from minitxl.experiments.shared.runner import Part, Report, differences, named, summaries, summary
 from minitxl.fast import to_fast
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached, cached_losses, sliding
@@ -39,6 +40,11 @@ ENCODINGS: dict[str, dict[str, Any]] = {
     "absolute, sinusoidal": {"attention": "absolute", "positions": "sinusoidal"},
     "absolute, per layer": {"attention": "absolute", "positions": "per-layer"},
 }
+DATA_KEYS = {
+    **{"XL": "xl", "Shaw": "shaw", "absolute, sinusoidal": "sinusoidal", "absolute, per layer": "per_layer"},
+    **{True: "memory", False: "no_memory"},
+}
+"""Names in the data of encodings and of recurrence; of two encodings the earlier stands before ``_over_``."""
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
@@ -160,9 +166,45 @@ def bytes_kept(config: ModelConfig, train: TrainConfig) -> int:
 
 
 def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
-    """Return each system at the attention length it was trained with, and at its best one."""
+    """Return each system, and the bits that one choice saves over another where all else is equal."""
     del corpus
-    return {"systems": [row(system, values) for system in settings["systems"]]}
+    systems = rows(settings, values)
+    return {"systems": systems, "saved": saved(systems)}
+
+
+def rows(settings: dict[str, Any], values: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return each system at the attention length it was trained with, and at its best one."""
+    return [row(system, values) for system in settings["systems"]]
+
+
+def saved(systems: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return bits saved, read in segments and paired by seed: by memory, by full loss, and by positions.
+
+    ``positions["xl_over_shaw"]["memory"]["full"]`` has what XL saves over Shaw, both trained with memory and
+    full loss. Pairs that were not both trained are left out.
+    """
+    in_grid = [row for row in systems if not row["equal_memory"]]
+    bits = {
+        (row["encoding"], row["recurrence"], row["loss"]): bits_as_cut({"systems": [row]}, row["label"])[
+            "seeds"
+        ]
+        for row in in_grid
+    }
+    found: dict[str, Any] = {"memory": {}, "full_loss": {}, "positions": {}}
+    for (worse, given), (better, own) in permutations(bits.items(), 2):
+        changed = [
+            number for number, (one, other) in enumerate(zip(better, worse, strict=True)) if one != other
+        ]
+        encoding, memory, loss = DATA_KEYS[better[0]], DATA_KEYS[better[1]], better[2]
+        less = differences(given, own)
+        if changed == [1] and better[1]:
+            found["memory"].setdefault(encoding, {})[loss] = less
+        if changed == [2] and loss == "full":
+            found["full_loss"].setdefault(encoding, {})[memory] = less
+        if changed == [0] and list(DATA_KEYS).index(better[0]) < list(DATA_KEYS).index(worse[0]):
+            pair = found["positions"].setdefault(f"{encoding}_over_{DATA_KEYS[worse[0]]}", {})
+            pair.setdefault(memory, {})[loss] = less
+    return found
 
 
 def row(system: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:

@@ -48,7 +48,8 @@ def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
 
 def collect(settings: dict[str, Any], corpus: Corpus, values: dict[str, Any]) -> dict[str, Any]:
     """Return the four systems, and what longer segments lose more than memory, paired by seed."""
-    data = ablation.collect(settings, corpus, values)
+    del corpus
+    data = {"systems": ablation.rows(settings, values)}
     memory, longer, longer_fewer, memory_more = data["systems"]
     pairs = {
         "steps": (memory, longer),

@@ -7,6 +7,7 @@ from page import NOTEBOOKS, Page
 
 from minitxl.course.checks import pairs, seeds
 from minitxl.experiments.shared import results
+from minitxl.figures.training import paired
 
 PAGE = Page("10b_ablation", effect_of_memory=seeds.solution_effect, with_and_without=pairs.solution_pair)
 CELLS, run, rows_of = PAGE.cells, PAGE.run, PAGE.rows_of
@@ -49,6 +50,23 @@ def test_the_table_is_judged_by_the_readers_function():
         assert row["mean"] == pytest.approx(sum(saved) / 3)
     with pytest.raises(AssertionError):
         rows_of("segments", "figure", effect_of_memory=lambda a, b: seeds.solution_effect(b, a))
+
+
+@pytest.mark.usefixtures("in_the_notebooks_folder")
+def test_xl_is_held_against_shaw_by_the_rule_and_another_verdict_stops_the_notebook(monkeypatch):
+    before = run("figure", "segments")
+    over_shaw = run("rivals", **before)["over_shaw"]
+    stored = results.read(FIGURES / "ablation.json").data["saved"]["positions"]["xl_over_shaw"]
+    assert list(over_shaw.values()) == [
+        stored[memory][loss]["seeds"] for memory in ("memory", "no_memory") for loss in ("full", "half")
+    ]
+    after = run("rivals", **before)
+    right = paired.verdict
+    run("answer-check", **after)
+    monkeypatch.setattr(paired, "verdict", lambda of: {"counts": "open", "open": "counts"}[right(of)])
+    for cell, space in (("rivals", before), ("answer-check", after)):
+        with pytest.raises(AssertionError):
+            run(cell, **space)
 
 
 @pytest.fixture

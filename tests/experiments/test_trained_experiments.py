@@ -18,6 +18,7 @@ from minitxl.experiments import (
     samples,
     short_dependency,
 )
+from minitxl.experiments.conclusions.comparisons import bits_as_cut
 from minitxl.experiments.shared import fingerprints, results, trained
 from minitxl.inference.config import EvaluateConfig
 from minitxl.inference.evaluation import cached_losses
@@ -56,6 +57,20 @@ def test_the_ablation_scores_every_system_as_trained_and_at_other_lengths():
     for row in rows.values():
         assert len(row["bits_by_offset"]) == row["seg_len"]
         assert len(row["best"]["bits"]["seeds"]) == 2
+    saved = data["saved"]
+
+    def bits(label):
+        return bits_as_cut(data, label)["seeds"]
+
+    def less(given, own):
+        return [one - other for one, other in zip(bits(given), bits(own), strict=True)]
+
+    memory, none = "Shaw, memory, half loss", "Shaw, no memory, half loss"
+    assert saved["memory"]["shaw"]["half"]["seeds"] == less(none, memory)
+    assert saved["full_loss"]["shaw"]["no_memory"]["seeds"] == less(none, none.replace("half", "full"))
+    over_shaw = saved["positions"]["xl_over_shaw"]["memory"]["half"]["seeds"]
+    assert over_shaw == less(memory, memory.replace("Shaw", "XL"))
+    assert [len(saved[name]) for name in ("memory", "full_loss", "positions")] == [4, 4, 6]
     longer = rows["XL, no memory, longer segments, full loss"]
     assert longer["seg_len"] > 8
     assert longer["mem_len"] == 0
