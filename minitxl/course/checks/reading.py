@@ -114,7 +114,7 @@ def check_read(attempt: Callable[..., Any]) -> Verdict:
             )
         ),
     }
-    model, draw = _model(), torch.Generator().manual_seed(5)
+    model, draw = small_model(), torch.Generator().manual_seed(5)
     cases = [
         (model, torch.randint(model.config.vocab_size, (time,), generator=draw), seg_len, mem_len)
         for time, seg_len, mem_len in CASES
@@ -129,7 +129,7 @@ def check_read(attempt: Callable[..., Any]) -> Verdict:
     )
 
 
-def _model() -> TransformerLM:
+def small_model() -> TransformerLM:
     """Return a small model whose predictions depend on all that it sees."""
     config = ModelConfig(5, n_layer=2, d_model=8, n_head=2, d_head=4, d_inner=16, dropout=0.0)
     with torch.random.fork_rng(devices=[]):
