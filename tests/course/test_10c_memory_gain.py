@@ -7,7 +7,7 @@ import torch
 from matplotlib.colors import same_color
 from page import NOTEBOOKS, Page
 
-from minitxl.course.checks import comparisons, splits
+from minitxl.course.checks import comparisons, own_reading, splits
 from minitxl.experiments.shared import results
 from minitxl.figures.systems import SYSTEMS
 from minitxl.figures.training import paired, recurrence
@@ -17,8 +17,15 @@ CELLS, run, rows_of = PAGE.cells, PAGE.run, PAGE.rows_of
 FIGURES = NOTEBOOKS.parent / "figures"
 
 
-def test_the_solution_is_right_and_the_stub_blank():
-    PAGE.assert_folded_solution_is_right_and_stub_blank("split-gain", "split-text", splits.check_split)
+@pytest.mark.parametrize(
+    ("blank", "text", "check"),
+    [
+        ("split-gain", "split-text", splits.check_split),
+        ("own-reading", "own-reading-text", own_reading.check_bits_read),
+    ],
+)
+def test_the_solution_is_right_and_the_stub_blank(blank, text, check):
+    PAGE.assert_folded_solution_is_right_and_stub_blank(blank, text, check)
 
 
 def test_the_answers_about_reports_are_right():
@@ -75,6 +82,23 @@ def verdicts(differences):
 
 def pairs_of(row, other, bits_of):
     return [one - two for one, two in zip(bits_of(row), bits_of(other), strict=True)]
+
+
+@pytest.mark.usefixtures("in_the_notebooks_folder")
+def test_the_stored_models_are_read_by_the_readers_function():
+    asked = []
+
+    def mine(model, tokens, targets, seg_len, mem_len):
+        asked.append((seg_len, mem_len))
+        assert torch.equal(tokens[:, 1:], targets[:, :-1])
+        return own_reading.solution_bits_read(model, tokens, targets, seg_len, mem_len)
+
+    rows = rows_of("own-reading-table", bits_read=mine)
+    assert asked == [(64, 0), (64, 8), (64, 64)] * 2
+    for row in rows:
+        assert row["gain, 0 to 64"] == row["memory of 0"] - row["of 64"]
+    with pytest.raises(AssertionError):
+        rows_of("own-reading-table", bits_read=lambda *given, **lengths: -mine(*given, **lengths))
 
 
 @pytest.mark.usefixtures("in_the_notebooks_folder")
