@@ -41,10 +41,12 @@ ENCODINGS: dict[str, dict[str, Any]] = {
     "absolute, per layer": {"attention": "absolute", "positions": "per-layer"},
 }
 DATA_KEYS = {
-    **{"XL": "xl", "Shaw": "shaw", "absolute, sinusoidal": "sinusoidal", "absolute, per layer": "per_layer"},
-    **{True: "memory", False: "no_memory"},
+    "XL": "xl",
+    "Shaw": "shaw",
+    "absolute, sinusoidal": "sinusoidal",
+    "absolute, per layer": "per_layer",
 }
-"""Names in the data of encodings and of recurrence; of two encodings the earlier stands before ``_over_``."""
+"""Names of encodings in the data; of two that are compared the earlier stands before ``_over_``."""
 
 
 def settings(profile: str, corpus: Corpus) -> dict[str, Any]:
@@ -183,25 +185,22 @@ def saved(systems: list[dict[str, Any]]) -> dict[str, Any]:
     ``positions["xl_over_shaw"]["memory"]["full"]`` has what XL saves over Shaw, both trained with memory and
     full loss. Pairs that were not both trained are left out.
     """
-    in_grid = [row for row in systems if not row["equal_memory"]]
     bits = {
-        (row["encoding"], row["recurrence"], row["loss"]): bits_as_cut({"systems": [row]}, row["label"])[
-            "seeds"
-        ]
-        for row in in_grid
+        (row["encoding"], row["recurrence"], row["loss"]): as_cut["seeds"]
+        for row in systems
+        if not row["equal_memory"] and (as_cut := bits_as_cut({"systems": [row]}, row["label"]))
     }
     found: dict[str, Any] = {"memory": {}, "full_loss": {}, "positions": {}}
+    order = list(DATA_KEYS)
     for (worse, given), (better, own) in permutations(bits.items(), 2):
-        changed = [
-            number for number, (one, other) in enumerate(zip(better, worse, strict=True)) if one != other
-        ]
-        encoding, memory, loss = DATA_KEYS[better[0]], DATA_KEYS[better[1]], better[2]
+        changed = [one != other for one, other in zip(better, worse, strict=True)]
+        encoding, memory, loss = DATA_KEYS[better[0]], "memory" if better[1] else "no_memory", better[2]
         less = differences(given, own)
-        if changed == [1] and better[1]:
+        if changed == [False, True, False] and better[1]:
             found["memory"].setdefault(encoding, {})[loss] = less
-        if changed == [2] and loss == "full":
+        if changed == [False, False, True] and loss == "full":
             found["full_loss"].setdefault(encoding, {})[memory] = less
-        if changed == [0] and list(DATA_KEYS).index(better[0]) < list(DATA_KEYS).index(worse[0]):
+        if changed == [True, False, False] and order.index(better[0]) < order.index(worse[0]):
             pair = found["positions"].setdefault(f"{encoding}_over_{DATA_KEYS[worse[0]]}", {})
             pair.setdefault(memory, {})[loss] = less
     return found

@@ -1,6 +1,6 @@
 """The check of notebook 10c's reading: bits of a text, read in segments with a memory of any length."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import log
 from typing import Any
 
@@ -62,7 +62,7 @@ def check_bits_read(attempt: Callable[..., Any]) -> Verdict:
             _nats(model, tokens, targets, seg_len, _extended(mem_len))
         )
 
-    mistakes = {
+    mistakes: dict[str, Function | Sequence[Function]] = {
         "every segment is read without memory: hand on what extend returns to the next one": remembering(
             lambda mem_len: lambda memory, states: None
         ),
