@@ -45,7 +45,7 @@ FAIR = {
     "A and B": (True, "the same targets, tokens and context, another model: that is what a comparison is"),
     "A and C": (
         False,
-        "C predicts from 640 tokens and A from 128: the same weights would score better with more context",
+        "C predicts from 640 tokens and A from 128: the same weights may score better with more context",
     ),
     "A and D": (
         False,

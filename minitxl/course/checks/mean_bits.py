@@ -29,8 +29,8 @@ predictions = Predictions(
         "With a peak of 0.002, which rate leads to fewer bits after 300 steps?",
         answer="constant",
         choices=("falls", "constant"),
-        why="in each of three seeds. With a higher peak it turns: a falling rate is half of its peak on "
-        "average, so it needs a higher one",
+        why="in each of three seeds, and that counts. It is so at this peak after 300 steps: after 900, at "
+        "a peak of 0.008, the falling rate is ahead",
     ),
     Question(
         "wrong_memory",

@@ -23,7 +23,7 @@ predictions = Predictions(
         answer="hurts",
         choices=("helps", "hurts"),
         why="in each seed. A place in memory and the same place in the segment carry the same position, so "
-        "equal letters there can't be told apart (notebook 05)",
+        "in the first layer equal letters there can't be told apart (notebook 05)",
     ),
     Question(
         "loss_for_xl",
