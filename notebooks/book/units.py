@@ -37,6 +37,7 @@ UNITS: tuple[tuple[str, str], ...] = (
     (r"^training_parts .*peaks(\.(falling|constant|no_warmup))?$", ""),
     (r"^(training_parts|without_terms) .*\.(training_)?cost(_with_memory)?$", BITS),
     (r"^equal_bytes data\.more\.\w+\.(in_segments|full_context)$", BITS),
+    (r"^ablation data\.saved\.", BITS),
     (r"^equal_bytes data\.more\.\w+\.steps_with(out|_memory)$", ""),
     (r"^evaluation_cost data\.lengths\.(counted\.\w+|paper|ratio)$", "times as costly"),
     (r"^bench(_words)?(_bfloat16|_faster_products|_gpu)? .*\.speed$", "times as fast"),

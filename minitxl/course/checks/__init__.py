@@ -7,13 +7,14 @@
 04   recurrence, segment_loop,           training_loop, schedule,
      gradient_parts                      mean_bits, shares
 05   collisions                     10b  seeds, pairs
-06   reach                          10c  splits, comparisons
-06b  context_length,                11   interventions, memory_use
-     context_mistakes,              12   cost, scoring
-     reading_contexts,              13   generation, loop_tests,
-     tossing, many_draws,                loop_comparisons, one_query,
-     used_context, rivals,               cached_layers, cached_loop,
-     own_context, context_cases          drawing, prompts,
+06   reach                          10c  splits, comparisons,
+06b  context_length,                     own_reading
+     context_mistakes,              11   interventions, memory_use
+     reading_contexts,              12   cost, scoring
+     tossing, many_draws,           13   generation, loop_tests,
+     used_context, rivals,               loop_comparisons, one_query,
+     own_context, context_cases          cached_layers, cached_loop,
+                                         drawing, prompts,
                                          batched_query, loop_probes
                                     13b  units, recital, copies
                                     14   later, rotary, rolling
