@@ -88,7 +88,7 @@ SYSTEMS: Mapping[str, System] = {
 
 PEERS: Mapping[str, System] = {
     "minitxl": System("minitxl", XL, ORANGE, "o"),
-    "minitxl-explicit": System("minitxl, explicit", XL, ORANGE, "s"),
+    "minitxl-explicit": System("minitxl, written out plainly", XL, ORANGE, "s"),
     "minitxl-rotary": System("minitxl, rotary", "rotary", SYSTEMS["rotary_memory"].colour, "v"),
     "vanilla": System("minitxl, absolute, no memory", "absolute", BLUE, "s", ":"),
     "transformers": System("Hugging Face port", XL, "#000000", "D"),

@@ -67,7 +67,7 @@ def test_with_none_kept_first_the_memory_is_that_of_extend():
 def test_the_figure_shows_every_seed_and_labels_every_line():
     brings, read = figures.later_positions(STORED).figure.axes
     *shown, zero = brings.lines
-    saved = [gain["memory"] for gain in STORED["gains"].values()]
+    saved = sorted((gain["memory"] for gain in STORED["gains"].values()), key=lambda one: -one["mean"])
     assert [list(line.get_xdata()) for line in shown[::2]] == [gain["seeds"] for gain in saved]
     assert [list(line.get_xdata()) for line in shown[1::2]] == [[gain["mean"]] for gain in saved]
     assert zero.get_xdata() == [0, 0]

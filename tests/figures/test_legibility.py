@@ -29,9 +29,9 @@ from minitxl.figures.picture import PHONE, STYLE, drawing, for_phones, legend_ou
 from minitxl.figures.training import recurrence
 
 ROOT = FIGURES.parent
-SCREEN, SLIDE = 390 - 2 * 16, (1280, 720)
-"""Pixels: of a phone, what a page's margins leave of its width; of a slide, both sides."""
-LEAST = {"phone": 7, "slide": 14}
+SCREEN, SLIDE = 390 - 2 * 16, (1152, 648)
+"""Pixels that margins leave: of a phone's width, and of both sides of a slide of 1280 by 720."""
+LEAST = {"phone": 7, "slide": 16}
 """Pixels of the smallest letters, from the top of the highest to the bottom of the lowest."""
 
 
@@ -72,11 +72,8 @@ def rendered(figure: Figure) -> Drawn:
 def small(drawn: Drawn, layout: str) -> list[str]:
     """Return the texts whose letters are too small; a size in points is the height of a line."""
     scale = drawn.pixels(layout) * drawn.figure.dpi / 72
-    return [
-        f"{text.get_text()!r} {text.get_fontsize() * scale:.1f}"
-        for text, _ in drawn.boxes
-        if text.get_fontsize() * scale < LEAST[layout]
-    ]
+    sizes = [(text.get_text(), round(text.get_fontsize() * scale, 1)) for text, _ in drawn.boxes]
+    return [f"{words!r} {size}" for words, size in sizes if size < LEAST[layout]]
 
 
 def cut_off(drawn: Drawn) -> list[str]:

@@ -574,7 +574,7 @@ def test_the_titles_of_equal_bytes_hold_in_every_seed():
 def test_the_title_of_the_longer_training_says_the_perplexity_with_each_memory():
     preset = {0: 90.0, 64: 70.0, 1280: 75.0}
     rows = [{"mem_len": length, "perplexity": perplexity} for length, perplexity in preset.items()]
-    words = "Trained longer: perplexity 90 without memory,\n70 with 64 words of it, 75 with 1,280"
+    words = "Trained longer: perplexity 90\nwithout memory, 70 with 64 words of it,\n75 with 1,280"
     assert treebank._perplexities(rows, 64) == words
 
 

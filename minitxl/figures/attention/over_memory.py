@@ -90,7 +90,7 @@ def widest_heads(data: Data) -> Picture:
         for words, side, shift in (("keys in memory", "right", -4), ("keys of the segment", "left", 4)):
             rows[0].annotate(
                 words, (memory - 0.5, above), (shift, 0), xycoords=("data", "axes fraction"),
-                textcoords="offset points", ha=side, va="bottom", fontsize=9,
+                textcoords="offset points", ha=side, va="bottom",
             )  # fmt: skip
         rows[-1].set_xlabel(
             fitted(
@@ -195,9 +195,9 @@ def _over_text(axes: Axes, matrix: NDArray[np.float64], text: Data, name: str, *
     axes.set_yticks([])
     axes.tick_params(length=0)
     if is_narrow():
-        axes.set_title(name.replace("\n", " "), fontsize=9, fontweight="normal")
+        axes.set_title(name.replace("\n", " "), fontweight="normal")
     else:
-        axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
+        axes.set_ylabel(name, rotation=0, ha="right", va="center")
     return drawn
 
 

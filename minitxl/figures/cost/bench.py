@@ -1,6 +1,7 @@
 """The benchmark: this package beside its peers."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from matplotlib.axes import Axes
 
@@ -29,6 +30,11 @@ SIZES = {
     "words": "10,000 words",
     "adaptive": "267,735 words",
 }
+ON_TWO_LINES = {
+    "minitxl-explicit": "minitxl, written\nout plainly",
+    "vanilla": "minitxl, absolute,\nno memory",
+}
+"""Names that are too long for a line beside the axes."""
 
 
 def bench(data: Data) -> Picture:
@@ -68,9 +74,13 @@ def _races(data: Data, *works: str) -> Picture:
         with drawing(4, 1) as figure:
             figure.text(0.5, 0.5, "not measured", ha="center", va="center")
         return Picture(figure, f"{' and '.join(works)}: not measured.")
-    with drawing(10, 4) as figure:
-        shown = panels(figure, len(rows), height=3.2)
-        alt = [_race(axes, row, data["reference"]) for axes, row in zip(shown, rows, strict=True)]
+    with drawing(10, 4.6) as figure:
+        shown = panels(figure, len(rows), height=4.2, sharey=True)
+        raced = dict.fromkeys(name for row in rows for name in row["systems"])
+        ours_first = sorted(raced, key=lambda name: not _name(name).startswith("minitxl"))
+        alt = [_race(axes, row, ours_first, data["reference"]) for axes, row in zip(shown, rows, strict=True)]
+        shown[0].set_yticks(range(len(raced)), [ON_TWO_LINES.get(name, _name(name)) for name in ours_first])
+        shown[0].invert_yaxis()
         if "peak memory" not in works:
             _one_scale_a_work(shown, rows)
         shown[0].plot([], [], "o", color="#606060", ms=7, label="median")
@@ -125,15 +135,20 @@ def _between(numbers: Sequence[float], digits: int = 2) -> str:
     return low if low == high else f"{low} to {high}"
 
 
-def _race(axes: Axes, row: Data, reference: str) -> str:
-    """Draw an item, one system below the other, and return it in words."""
+def _race(axes: Axes, row: Data, raced: Sequence[str], reference: str) -> str:
+    """Draw an item, one system below the other, and return it in words.
+
+    ``raced`` are the systems of all panels: each has its row in every one.
+    """
     shape = SIZES.get(row["size"], f"size {row['size']}")
     timed, alt = row["work"] != "peak memory", list[str]()
     title = f"{row['work'] if timed else 'peak RAM'}, {shape}"
     what = f"speed, {_name(reference)} = 1" if timed else "MB of RAM"
-    ours_first = sorted(row["systems"], key=lambda name: not _name(name).startswith("minitxl"))
-    for place, name in enumerate(ours_first):
-        system = row["systems"][name]
+    for place, name in enumerate(raced):
+        if (system := row["systems"].get(name)) is None:
+            beside: Any = {"ha": "right", "va": "center", "transform": axes.get_yaxis_transform()}
+            axes.text(0.98, place, "not raced", color="#606060", **beside)
+            continue
         measured = system["speed" if timed else "megabytes"]
         value, (low, high) = measured["median"], measured["quartiles"]
         number, first, last = (f"{one:.2f}" if timed else f"{one:,.0f}" for one in (value, low, high))
@@ -141,20 +156,15 @@ def _race(axes: Axes, row: Data, reference: str) -> str:
         axes.plot([low, high], [place, place], "-", color=colour)
         hollow = {} if name not in PEERS or PEERS[name].memory else HOLLOW
         axes.plot(value, place, marker, color=colour, ms=7, **hollow)
-        label = axes.annotate(
-            number, (high, place), (8, 0), textcoords="offset points", va="center", fontsize=9
-        )
+        label = axes.annotate(number, (high, place), (8, 0), textcoords="offset points", va="center")
         label.set_bbox({"facecolor": "white", "edgecolor": "none", "pad": 1})
         alt.append(f"{_name(name)} {number} (quartiles {first} and {last})")
     if timed:
         axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
-    names = [_name(name).replace(", no memory", ",\nno memory") for name in ours_first]
-    axes.set_yticks(range(len(names)), names, fontsize=9)
     axes.set(title=title if is_narrow() else title.replace(", ", ",\n"))
     axes.set_xlabel(f"{what}\n{RIGHT if timed else LEFT}")
     axes.margins(x=0.3, y=0.12)
     axes.set_xlim(left=0)
     if not timed:
         with_commas(axes.xaxis)
-    axes.invert_yaxis()
     return f"{title}, {what} {HIGHER if timed else LOWER}: {', '.join(alt)}."

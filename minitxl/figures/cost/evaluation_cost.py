@@ -56,8 +56,8 @@ def evaluation_cost(data: Data) -> Picture:
             axes.set(xscale="log", yscale="log", xlabel="attention length, tokens, log scale")
             with_commas(axes.yaxis)
             ticks_at(axes, [length for length in lengths if length in SHOWN] or lengths)
-        longer.legend(fontsize=9)
-        cost.legend(fontsize=9, loc="center left", bbox_to_anchor=(0, 0.4))  # between both lines
+        longer.legend()
+        cost.legend(loc="center left", bbox_to_anchor=(0, 0.4))  # between both lines
     return Picture(figure, _in_words(data))
 
 

@@ -1,5 +1,7 @@
 """Generation: the cost of a token as the text grows, and the distribution it is drawn from."""
 
+from typing import Any
+
 from matplotlib.ticker import LogLocator, NullLocator
 
 from minitxl.figures.cost.evaluation_cost import draw_medians
@@ -36,7 +38,9 @@ def generation_cost(data: Data) -> Picture:
         for rows, way in zip((anew, blocks), ways, strict=True):
             lengths, spreads = ([row[key] for row in rows] for key in ("length", "milliseconds"))
             draw_medians(axes, lengths, spreads, way, memory=rows is blocks)
-        axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0, label="the cache is full")
+        axes.axvline(data["mem_len"], color="black", lw=1, ls=":", zorder=0)
+        full: Any = {"va": "top", "transform": axes.get_xaxis_transform()}
+        axes.text(1.2 * data["mem_len"], 0.97, "← from here the cache is full", **full)
         level = max(block["milliseconds"]["median"] for block in blocks) < 2 * min(
             block["milliseconds"]["median"] for block in blocks
         )

@@ -67,10 +67,10 @@ def scaling(data: Data) -> Picture:
         axes.set(
             title=fitted(_by_link(name, data["presets"][name]["scaling"]["assumed"])),
             xlabel=f"GPUs of {rate:.0f} TFLOP/s (assumed), log scale",
-            ylabel="efficiency, %",
+            ylabel="speed for each GPU,\n% of a single one's",
             ylim=(0, 105),
         )
-        write_ends(axes, ends, least=0.2 if is_narrow() else 0.06, fontsize=9)
+        write_ends(axes, ends, least=0.2 if is_narrow() else 0.06)
         legend_outside(figure, ncols=2)
     return Picture(
         figure,

@@ -34,7 +34,7 @@ def absolute_positions(data: Data) -> Picture:
             mean = data["copiers"][name]["beyond_training"]["mean"]["mean"]
             axes.annotate(
                 f"{_written(system.name, how)}\nmean {mean:.0%}".replace("%", " %"), (1.01, 0.5),
-                xycoords="axes fraction", va="center", color=system.ink, fontsize=9, annotation_clip=False,
+                xycoords="axes fraction", va="center", color=system.ink, annotation_clip=False,
             )  # fmt: skip
         for name, (system, how, _) in COUNTED.items():
             label = ", ".join(filter(None, (system.name, how)))
@@ -43,7 +43,7 @@ def absolute_positions(data: Data) -> Picture:
                 f"{label}: {100 * rows[trained - 1]['mean']:.0f} % in segment {trained}, then "
                 f"{100 * min(beyond['worst']['seeds']):.0f} to {100 * max(beyond['best']['seeds']):.0f} %"
             )
-        style: dict[str, Any] = {"va": "bottom", "fontsize": 9, "color": "#404040"}
+        style: dict[str, Any] = {"va": "bottom", "color": "#404040"}
         shown[0].annotate(f"← segments 1 to {trained}: training", (trained + 0.8, 0.3), **style)
         shown[-1].annotate(
             f"dotted: chance, {100 * data['chance']:.0f} %",

@@ -52,7 +52,7 @@ def _task(axes: Axes, task: Data) -> str:
     axes.axvline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
     axes.annotate(
         f"chance: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
-        textcoords="offset points", ha="right", va="center", fontsize=9,
+        textcoords="offset points", ha="right", va="center",
     )  # fmt: skip
     axes.set_yticks(range(len(DEPTHS)), [label for label, _ in DEPTHS.values()])
     axes.set(

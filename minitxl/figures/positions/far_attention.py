@@ -27,7 +27,7 @@ def far_attention(data: Data) -> Picture:
             left, label = one["alike"] > 0.7, f"with equal\nweights: {100 * one['alike']:.0f} %"
             shares.annotate(
                 label, (one["alike"], group), (-5 if left else 5, 0),
-                textcoords="offset points", ha="right" if left else "left", va="center", fontsize=9,
+                textcoords="offset points", ha="right" if left else "left", va="center",
             )  # fmt: skip
         xl, rotary = ([one["far"]["seeds"] for one in data["longer"][name]["rows"][1:]] for name in LOOKING)
         farther = all(max(near) < min(far) for near, far in zip(xl, rotary, strict=True))
@@ -37,7 +37,6 @@ def far_attention(data: Data) -> Picture:
             0.97,
             "beyond training",
             va="top",
-            fontsize=9,
             transform=weights.get_xaxis_transform(),
         )
         weights.set_yscale("log")
@@ -45,7 +44,7 @@ def far_attention(data: Data) -> Picture:
             title=f"A memory of {longer[0]['mem_len']}: rotary attends\nbeyond the distances of its training"
             if farther
             else f"Attention with a memory of {longer[0]['mem_len']}",
-            xlabel="distance i − j, characters",
+            xlabel="distance of key and query, characters",
             ylabel="mean weight, log scale",
         )
         with_commas(weights.yaxis)

@@ -23,14 +23,15 @@ WIDTHS = {"none": 5}
 def later_positions(data: Data) -> Picture:
     """Draw each kind of positions without and with memory, seed by seed, and loss by memory at evaluation."""
     systems, gains = data["systems"], data["gains"]
-    models = {kind: SYSTEMS[f"{kind}_memory"] for kind in gains}
-    helped = [models[kind].positions for kind, gain in gains.items() if min(gain["memory"]["seeds"]) > 0]
+    most_first = sorted(gains, key=lambda kind: -gains[kind]["memory"]["mean"])
+    models = {kind: SYSTEMS[f"{kind}_memory"] for kind in most_first}
+    helped = [one.positions for kind, one in models.items() if min(gains[kind]["memory"]["seeds"]) > 0]
     hurt = [kind for kind, gain in gains.items() if max(gain["memory"]["seeds"]) < 0]
     others = "\nand hurts the others" if helped and len(helped) + len(hurt) == len(gains) else ""
     worst = min(gains, key=lambda kind: float(gains[kind]["four_times_the_memory"]["mean"]))
-    with drawing(11.4, 4.4) as figure:
-        brings, read = panels(figure, 2, ratios=[0.9, 1], height=3.9)
-        for place, kind in enumerate(gains):
+    with drawing(10, 4.6) as figure:
+        brings, read = panels(figure, 2, ratios=[0.75, 1], height=3.9)
+        for place, kind in enumerate(models):
             colour, saved = models[kind].colour, gains[kind]["memory"]
             seeds_and_mean(brings, place, saved, colour)
         brings.axvline(0, color="black", lw=1, ls=":")
@@ -43,8 +44,8 @@ def later_positions(data: Data) -> Picture:
                 else "What memory brings in training"
             ),
             xlabel=fitted(
-                f"{BITS} saved by training and reading with\n"
-                f"{data['mem_len']} characters of memory\n({DOTS_AND_BAR}; {HELPS})"
+                f"{BITS} saved by training and\nreading with {data['mem_len']} characters of memory\n"
+                f"({DOTS_AND_BAR}; {HELPS})"
             ),
             ylabel="positions",
         )
@@ -70,7 +71,7 @@ def later_positions(data: Data) -> Picture:
             ylabel=f"test {BITS}, mean of seeds\n{LOWER}",
             xlim=(-0.2, right + 1.75),
         )
-        write_ends(read, ends, at=right + 0.2, least=0.085 if is_narrow() else 0.06, fontsize=9)
+        write_ends(read, ends, at=right + 0.2, least=0.085 if is_narrow() else 0.06)
     lengths = [row["mem_len"] for row in rows]
     words = "; ".join(
         f"{models[kind].positions} {systems[kind]['by_memory'][0]['bits']['mean']:.2f} without, "
@@ -115,7 +116,7 @@ def position_repairs(data: Data) -> Picture:
     Both panels have one scale; a close-up in the first tells the systems apart that lie near each other.
     """
     said, labels = [], []
-    with drawing(10.5, 5.4) as figure:
+    with drawing(10, 5.4) as figure:
         shown = panels(figure, 2, height=4.4, sharey=True)
         for axes, looks, series in zip(shown, (BIASES, WAYS), (data["systems"], data["rotary"]), strict=True):
             ends = list[End]()
@@ -134,15 +135,15 @@ def position_repairs(data: Data) -> Picture:
         low, high = shown[0].get_ylim()
         shown[0].set_ylim(low, high + 0.15 * (high - low))  # room above the lines for the close-up
         for axes, ends in labels:  # both panels have their scale by now
-            write_ends(axes, ends, at=len(lengths) - 0.8, least=0.12, fontsize=9)
+            write_ends(axes, ends, at=len(lengths) - 0.8, least=0.12)
         _close_up(shown[0], data["systems"])
         gains = data["scaled_before_xl"]
         ahead = [length for length in lengths if min(gains[f"{length}"]["seeds"]) > 0]
         best = {min(series, key=lambda way: series[way][place]["bits"]["mean"]) for place in (1, 2)}
         shown[0].set(
             title=fitted(
-                f"T5 with biases × {data['factor']:g} has fewer bits than Transformer-XL,\n"
-                f"if both read with a memory of {' or '.join(map(str, ahead))}"
+                f"T5 with biases × {data['factor']:g} has fewer bits than\n"
+                f"Transformer-XL, both with a memory of {' or '.join(map(str, ahead))}"
             )
             if ahead
             else "T5 and Transformer-XL"
@@ -177,5 +178,4 @@ def _close_up(axes: Axes, systems: Data) -> None:
         _by_memory(inset, systems[key], colour, look)
     lengths = [row["mem_len"] for row in systems[key] if row["mem_len"]]
     inset.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
-    inset.tick_params(labelsize=9)
-    inset.set_title("close-up: the two lowest", fontsize=9, fontweight="normal")
+    inset.set_title("close-up: the two lowest", fontweight="normal")

@@ -31,7 +31,6 @@ ABOVE: Any = {
     "bbox": {"facecolor": "white", "edgecolor": "none", "pad": 0.5},
     "textcoords": "offset points",
     "ha": "center",
-    "fontsize": 9,
 }
 XL = SYSTEMS["xl_memory"]
 BARS = {"a": ("#B0B0B0", ""), "b": ("#E8E8B0", "////"), "c": ("#B8E0C8", "...."), "d": ("#E9C9DD", "xxxx")}

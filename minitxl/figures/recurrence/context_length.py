@@ -171,7 +171,7 @@ def _recl_title(recl: Data, group: str) -> str:
 
 def context_gains(data: Data) -> Picture:
     """Draw the gain of each pair of context lengths, a panel a model: the paper's Figure 3."""
-    with drawing(10, 3.2) as figure:
+    with drawing(10, 4) as figure:
         _gains(figure, data)
         middle = middle_of(data)
         first, last = data["context_lens"][0], data["context_lens"][-1]
@@ -242,17 +242,17 @@ def _gains(figure: Figure, data: Data) -> None:
     lengths = doubled(data["context_lens"])
     matrices = {name: _matrix(lengths, data["gains"][name]) for name in READERS}
     most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
-    shown = panels(figure, len(matrices), height=2.5, sharey=True, sharex=True)
+    shown = panels(figure, len(matrices), height=1.9, sharey=True, sharex=True)
     for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
         look = PowerNorm(0.5, vmin=0, vmax=most)  # small gains differ from none
-        drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower")
+        drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower", aspect="auto")
         texts = [["" if np.isnan(one) else f"{one:.2f}" for one in row] for row in matrix]
-        write_numbers(axes, matrix, texts, dark=0.07, fontsize=9)
+        write_numbers(axes, matrix, texts, dark=0.07)
         axes.axhline(lengths.index(middle_of(data)) - 0.5, **BEYOND)
-        axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=9)
+        axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=10)
         names = [f"{length:,}" for length in lengths]
-        axes.set_xticks(range(1, len(lengths)), names[1:], fontsize=9)
-        axes.set_yticks(range(len(lengths) - 1), names[:-1], fontsize=9)
+        axes.set_xticks(range(1, len(lengths)), names[1:])
+        axes.set_yticks(range(len(lengths) - 1), names[:-1])
         axes.set(xlim=(0.5, len(lengths) - 0.5), ylim=(-0.5, len(lengths) - 1.5))
     line = Line2D([], [], **BEYOND)
     words = f"above this line: what is saved beyond {middle_of(data)} characters of context"
@@ -261,10 +261,7 @@ def _gains(figure: Figure, data: Data) -> None:
     middle.set_xlabel("… to this longer context, characters")
     shown[0].set_ylabel("from this context …")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
-    bar.set_label(
-        "perplexity saved\n(square-root scale)",
-        fontsize=9,
-    )
+    bar.set_label("perplexity saved\n(square-root scale)")
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
 
 

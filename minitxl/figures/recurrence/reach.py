@@ -43,7 +43,7 @@ OUT_OF_REACH: dict[str, Any] = {"fc": "none", "ec": "#C0C0C0", "hatch": "////", 
 def dependency(data: Data) -> Picture:
     """Draw the paper's figures 1 and 2: what the last query depends on, without memory and with it."""
     graphs = data["graphs"]
-    with drawing(8, 3 * len(graphs)) as figure:
+    with drawing(8, 2.8 * len(graphs)) as figure:
         rows = figure.subplots(len(graphs), 1, squeeze=False)[:, 0]
         for axes, (name, graph) in zip(rows, graphs.items(), strict=True):
             _draw_graph(axes, name, graph)
@@ -97,7 +97,7 @@ def _draw_graph(axes: Axes, name: str, graph: Data) -> None:
 def copying(data: Data) -> Picture:
     """Draw accuracy by offset, a panel a distance; hatched where one layer does not reach the token."""
     rows = data["rows"]
-    with drawing(max(2.6 * len(rows), 6.1), 3.2) as figure:  # the legend needs 6.1 inches
+    with drawing(max(2.5 * len(rows), 6.1), 3.2) as figure:  # the legend needs 6.1 inches
         shown = panels(figure, len(rows), height=2.2, sharey=True)
         for axes, row in zip(shown, rows, strict=True):
             offsets = range(data["seg_len"])
@@ -189,10 +189,10 @@ def relay_routes(data: Data, *, seed: int = 0) -> Picture:
                 for bottom, height, (_, grey) in zip((0, near), (near, more), LOOKS, strict=True):
                     axes.bar(offset, height, 0.8, bottom=bottom, color=grey, edgecolor="#404040", lw=0.8)
                 right = measured["accuracy"][offset]
-                axes.annotate(f"{100 * right:.0f}", (offset, distance + 2), ha="center", fontsize=9)
+                axes.annotate(f"{100 * right:.0f}", (offset, distance + 2), ha="center")
             middle = offsets / 2 - 0.5
             words = "copies that are right, %"
-            axes.annotate(words, (middle, distance + 5), ha="center", fontsize=9)
+            axes.annotate(words, (middle, distance + 5), ha="center")
             axes.set(
                 title=f"copy the token {distance} back (seed {seed})",
                 xlabel="offset of the query in its segment, tokens",

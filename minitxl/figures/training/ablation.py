@@ -7,6 +7,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MultipleLocator
 
 from minitxl.figures.marks import HOLLOW, SEED, seed_band, seeds_and_mean, signed, ticks_at
 from minitxl.figures.picture import (
@@ -62,7 +63,7 @@ def ablation(data: Data) -> Picture:
                     _arrow(axes, place, of_kind)
                 else:
                     words = f"not trained with {loss} loss"
-                    axes.annotate(words, (3.2, place), ha="center", va="center", fontsize=9, color="#606060")
+                    axes.annotate(words, (3.2, place), ha="center", va="center", color="#606060")
             axes.set(title=title, xlabel=f"test {BITS}, read in segments\n{LEFT}")
             axes.set_yticks(range(len(kinds)), kinds)
             axes.set_ylim(len(kinds) - 0.5, -0.8)
@@ -107,9 +108,7 @@ def _arrow(axes: Axes, place: int, of_kind: Mapping[bool, Data]) -> None:
         below = place + 0.3  # the marks of near ends would cover it
         axes.annotate("", (ends[True], below), (ends[False], below), arrowprops=arrow)
         words = signed(mean(saved), 2)
-        axes.annotate(
-            words, (mean(ends.values()), place), (0, 11), textcoords="offset points", ha="center", fontsize=9
-        )
+        axes.annotate(words, (mean(ends.values()), place), (0, 11), textcoords="offset points", ha="center")
 
 
 def ablation_lengths(data: Data) -> Picture:
@@ -130,6 +129,7 @@ def ablation_lengths(data: Data) -> Picture:
         axes.set_xscale("log", base=2)
         lengths = [one["attention_len"] for one in rows[0]["by_length"]]
         ticks_at(axes, lengths[:: 2 if is_narrow() else 1])
+        axes.yaxis.set_major_locator(MultipleLocator(0.05))
         legend_outside(figure, ncols=2)
     alt = "; ".join(
         f"{kind_of(row)}: "

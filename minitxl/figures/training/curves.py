@@ -148,7 +148,7 @@ def memory_and_positions(data: Data) -> Picture:
             one, trained = GRID[name], (data[name]["mem_len"], data[name]["bits"]["mean"])
             memory.annotate(
                 f"{IN_GRID[name]}: {trained[1]:.2f}", trained, (right, above), color=one.ink,
-                textcoords="offset points", ha=side, va="bottom" if above > 5 else "top", fontsize=9,
+                textcoords="offset points", ha=side, va="bottom" if above > 5 else "top",
             )  # fmt: skip
         last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in GRID}
         faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])

@@ -45,7 +45,7 @@ def demo(data: Data) -> Picture:
         learned.set_xlim(0, 1.9 * last)
         learned.set_xticks([step for step in learned.get_xticks() if step <= last])
         names = [(one.name, one.colour, *ends[name]) for name, one in ONE_CHANGE_APART.items()]
-        write_ends(learned, names, at=1.05 * last, fontsize=9)
+        write_ends(learned, names, at=1.05 * last)
     learned_alt = ", ".join(
         f"{ONE_CHANGE_APART[name].name} {systems[name]['validation']['bits'][-1]:.2f}" for name in systems
     )
@@ -124,7 +124,7 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
     bits = min(row["bits"] for row in cached)
     lengths = " and ".join(str(length) for length in sorted(row["attention_len"] for row in cached))
     xl = SYSTEMS["xl_memory"]
-    words = f"{xl.name}, cached,\nattention {lengths}"
+    words = f"{xl.name},\ncached, {lengths}"
     _label(axes, words, sum(times) / len(times), bits, xl.ink, above=True)
     no_fewer = bits > min(row["bits"] for row in rows if row not in cached)
     cheaper = max(times) < min(row["microseconds_per_token"] for row in rows if row not in cached)
@@ -134,7 +134,7 @@ def _bits_and_cost(axes: Axes, data: Data) -> str:
         ylabel=f"{BITS} of the test text\n{LOWER}",
         xscale="log",
     )
-    axes.margins(x=0.32, y=0.32)
+    axes.margins(x=0.34, y=0.32)
     low, high = axes.get_xlim()
     ticks_at(axes, [time for time in (50, 100, 200, 500, 1000, 2000, 5000) if low < time < high])
     return (
@@ -153,5 +153,5 @@ def _what_memory_saves(cheaper: bool, no_fewer: bool) -> str:
 
 def _label(axes: Axes, text: str, x: float, y: float, ink: str, *, above: bool = False) -> None:
     """Write a text below a point or above it."""
-    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "fontsize": 9, "color": ink}
+    style: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "color": ink}
     axes.annotate(text, (x, y), (0, 7 if above else -7), va="bottom" if above else "top", **style)

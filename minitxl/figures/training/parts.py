@@ -67,7 +67,8 @@ def training_parts(data: Data) -> Picture:
             "no memory in training": {"color": SYSTEMS["xl"].colour, **SEED, **HOLLOW},
         }
         marks = [Line2D([], [], marker="o", ls="none", **look) for look in looks.values()]
-        legend_outside(figure, marks, list(looks), ncols=2)
+        words_of_verdicts = fitted("counts: 0 lies outside the 95 % interval of the mean; open: within it")
+        legend_outside(figure, marks, list(looks), ncols=2, title=words_of_verdicts)
         headline(figure, _finding(data["rows"], data["schedules"]["at_peaks"][0]["peaks"]["constant"]))
     return Picture(
         figure,
@@ -79,7 +80,7 @@ def training_parts(data: Data) -> Picture:
 def _row(axes: Axes, place: int, saved: Data, system: System) -> None:
     """Draw the seeds of one change, their mean, and its number, in the system's colour."""
     seeds_and_mean(axes, place, saved, system.colour, memory=system.memory)
-    style: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": 9}
+    style: dict[str, Any] = {"textcoords": "offset points", "va": "center"}
     axes.annotate(_judged(saved), (max(*saved["seeds"], 0), place), (9, 0), **style)
 
 
@@ -135,7 +136,7 @@ def schedules(data: Data) -> Picture:
         )
         marks, names = axes.get_legend_handles_labels()
         shown = {name: mark for mark, name in zip(marks, names, strict=True) if name in LINES}
-        axes.legend(list(shown.values()), [LINES[name][-1] for name in shown], fontsize=9)
+        axes.legend(list(shown.values()), [LINES[name][-1] for name in shown])
     return Picture(
         figure,
         f"Test {BITS} after {found['steps']} steps, by the peak of the rate: {'; '.join(said)}. "

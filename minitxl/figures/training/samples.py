@@ -11,7 +11,7 @@ WIDTH, LINES = 52, 20
 def samples(data: Data) -> Picture:
     """Draw the first sample beside what the text really says there; the prompt's end above both."""
     first = data["samples"][0]
-    with drawing(9.6, 3.8) as figure:
+    with drawing(9.4, 3.8) as figure:
         for axes, (title, name) in zip(
             panels(figure, 2, height=4),
             (("The model goes on", "sample"), ("The text goes on", "original")),

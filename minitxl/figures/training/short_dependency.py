@@ -57,7 +57,7 @@ def short_dependency(data: Data) -> Picture:
                 if min(map(min, behind)) > 0
                 else f"Beside {kind_of(first)}"
             ),
-            xlabel=f"{BITS} that\n{kind_of(first)} saves\nagainst each system\n"
+            xlabel=f"{BITS} that {kind_of(first)}\nsaves against each system\n"
             f"({DOTS_AND_BAR};\nright of 0: it is ahead)",
         )
     alt = "; ".join(

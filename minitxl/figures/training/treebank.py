@@ -42,8 +42,8 @@ RATES = (
 def ptb(data: Data) -> Picture:
     """Draw test perplexity by memory length: seven systems of equal size, and the longer training."""
     longer = data["preset"]
-    with drawing(10.5 if longer else 6, 5.4) as figure:
-        shown = panels(figure, 2 if longer else 1, ratios=[1.35, 1] if longer else None, height=5.2)
+    with drawing(10 if longer else 6, 5.4) as figure:
+        shown = panels(figure, 2 if longer else 1, ratios=[1.4, 1] if longer else None, height=5.2)
         _systems(shown[0], data)
         if longer:
             _longer(shown[1], longer, data["preset_mem_len"], data["cited"])
@@ -105,7 +105,7 @@ def _systems(axes: Axes, data: Data) -> None:
             axes.plot(0, emptied["mean"], system.marker, color=colour, ms=5, **HOLLOW)
             words, at_mark = "LSTM, reset\nat each\nsegment", (0, emptied["mean"])
             below: dict[str, Any] = {"xytext": (-12, -6), "textcoords": "offset points", "va": "top"}
-            axes.annotate(words, at_mark, **below, color=system.ink, fontsize=9)
+            axes.annotate(words, at_mark, **below, color=system.ink)
             level: dict[str, Any] = {"color": colour, "xmin": (1 - begin) / (end - begin), "xmax": right_end}
             axes.axhline(carried["mean"], ls=line, lw=1.6, **level)
             axes.axhspan(min(carried["seeds"]), max(carried["seeds"]), alpha=0.2, lw=0, **level)
@@ -125,13 +125,13 @@ def _systems(axes: Axes, data: Data) -> None:
     placed = [(names[key], TRAINED[key].colour, at[key], min(end, top)) for key, end in ends.items()]
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
     axes.set_xlim(begin, end)
-    write_ends(axes, placed, at=right + 0.42, least=0.04, fontsize=9)
+    write_ends(axes, placed, at=right + 0.42, least=0.05)
     marks: dict[str, Any] = {
         "no memory": Line2D([], [], color="black", ls="none", marker="o", ms=5, **HOLLOW),
         "mean": Line2D([], [], color="black", lw=1.6),
         "range of the seeds": Patch(color="#CCCCCC"),
     }
-    axes.legend(list(marks.values()), list(marks), loc="center right", bbox_to_anchor=(1, 0.5), fontsize=9)
+    axes.legend(list(marks.values()), list(marks), loc="center right", bbox_to_anchor=(1, 0.5))
     axes.set(
         xlabel=fitted(
             "memory at evaluation, words, not to scale\n"
@@ -177,7 +177,7 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
         height = cited[key]["perplexity"]
         axes.axhline(height, color="#666666", lw=1, ls=":")
         words = f"{name}: {height:g}"
-        axes.text(right / 2, height + 0.4, words, color="#444444", fontsize=9, ha="center", va="bottom")
+        axes.text(right / 2, height + 0.4, words, color="#444444", ha="center", va="bottom")
     axes.set_ylim(bottom=min(one["perplexity"] for one in cited.values()) - 3)
     axes.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
     axes.set(
@@ -193,8 +193,8 @@ def _perplexities(rows: Sequence[Data], mem_len: int) -> str:
     perplexity = {row["mem_len"]: row["perplexity"] for row in rows}
     none, as_trained, longest = (perplexity[length] for length in (0, mem_len, max(perplexity)))
     return (
-        f"Trained longer: perplexity {none:.0f} without memory,\n"
-        f"{as_trained:.0f} with {mem_len} words of it, {longest:.0f} with {max(perplexity):,}"
+        f"Trained longer: perplexity {none:.0f}\nwithout memory, "
+        f"{as_trained:.0f} with {mem_len} words of it,\n{longest:.0f} with {max(perplexity):,}"
     )
 
 
