@@ -5,7 +5,7 @@ The address is the setting ``repository`` of ``[tool.minitxl]`` in pyproject.tom
 to Colab, Binder or a hosted book. Set, these follow from it:
 
 - the notebooks' links to Colab and Binder, and the cell that installs the course in Colab;
-- the README's badges, its line that clones, and that of the teacher's guide;
+- the README's badges, its lines that clone, and that of the teacher's guide;
 - the address in CITATION.cff and among the project's addresses in pyproject.toml;
 - ``.binder/``, which installs the course in Binder;
 - the workflow that publishes the book on GitHub's pages.
@@ -53,6 +53,8 @@ jobs:
           path: build/book
       - uses: actions/deploy-pages@v4
 """
+IN_ITS_FOLDER = " In the folder of this file:"
+"""Where the README's commands are given, if none of them clones."""
 GUIDE = "notebooks/assignments/README.md"
 ONLY_AT_HOME = {**BINDER, ".github/workflows/pages.yml": PAGES}
 """Files that there are only where there is a public address, and what they hold."""
@@ -89,6 +91,9 @@ def texts_at(address: str, texts: Mapping[str, str], version: str) -> dict[str, 
 def _readme(text: str, address: str, version: str) -> str:
     text = re.sub(r"^\[Run it in Colab\].*\n\n", "", text, flags=re.MULTILINE)
     text = _cloning(text, address, before="make demo ")
+    text = re.sub(
+        rf"(no GPU\.)(?:{IN_ITS_FOLDER})?$", rf"\1{'' if address else IN_ITS_FOLDER}", text, flags=re.M
+    )
     if not address:
         return text
     owner, name = address.split("/")[-2:]

@@ -59,6 +59,7 @@ def test_without_an_address_nothing_links_to_a_host_or_promises_one(home, away):
     for path in (ROOT / "notebooks").glob("*.md"):
         assert not re.search(r"colab|binder", path.read_text("utf-8"), re.IGNORECASE), path
     assert {name for name, text in away.items() if text is None} == set(home.ONLY_AT_HOME)
+    assert " no GPU. In the folder of this file:\n\n```sh\nmake demo " in away["README.md"]
     assert "urls" not in tomllib.loads(away["pyproject.toml"])["project"]
     assert "repository-code" not in yaml.safe_load(away["CITATION.cff"])
 
@@ -66,6 +67,7 @@ def test_without_an_address_nothing_links_to_a_host_or_promises_one(home, away):
 def test_with_an_address_badges_links_binder_pages_and_citation_follow(at_home):
     readme = at_home["README.md"]
     assert f"```sh\ngit clone {ADDRESS}\ncd a-course\nmake demo " in readme
+    assert " no GPU.\n\n```sh\ngit clone " in readme
     assert "](https://someone.github.io/a-course/)" in readme.split("\n\n")[1]
     guide = at_home["notebooks/assignments/README.md"]
     assert f"```sh\ngit clone {ADDRESS}\ncd a-course\nmake assignments " in guide

@@ -57,7 +57,7 @@ IN_PROSE = [span for page in (*PAGES.values(), OTHER_SYSTEMS) for span in spans_
 
 def words_on(page: str) -> list[str]:
     """Return the words that a reader sees: no comments, addresses of links, tags, or rules of tables."""
-    tag = r'</?p\b[^>]*>|<img src="[^"]*"(?: width="\d+")? alt='
+    tag = r'</?(?:p|picture|source)\b[^>]*>|<img src="[^"]*"(?: width="\d+")? alt='
     seen = re.sub(rf"<!--.*?-->|\]\([^)]*\)|{tag}", " ", page, flags=re.DOTALL)
     return [word for word in seen.split() if re.search(r"\w", word)]
 
@@ -82,6 +82,33 @@ def test_the_first_screen_has_one_sentence_the_picture_and_make_demo():
     (minutes,) = re.findall(r"about (\d+) minutes", command)
     seconds = json.loads((ROOT / "figures/demo.json").read_text("utf-8"))["provenance"]["seconds"]
     assert abs(60 * int(minutes) - seconds) < 60
+
+
+ON_A_PHONE = r'<picture><source media="\(max-width: 600px\)" srcset="([^"]+)">'
+
+
+def test_on_a_phone_the_letters_of_a_picture_have_10_pixels():
+    """GitHub leaves 358 of a phone's 390 pixels."""
+    shown = re.findall(rf'(?:{ON_A_PHONE})?<img src="([^"]+)"', README)
+    assert len(shown) == 3
+    for narrow, wide in shown:
+        assert narrow == ("" if "mechanism" in wide else wide.replace(".svg", "-phone.svg"))
+        assert 10 <= least_letters(ROOT / (narrow or wide), 358) < 14
+    assert least_letters(ROOT / "figures/memory_and_positions.svg", 358) < 8
+
+
+def least_letters(path: Path, width: float) -> float:
+    """Return the pixels of the smallest letters of an SVG that is shown so many pixels wide.
+
+    matplotlib draws letters as paths of 100 units to the size of 10, scaled by what stands at each text.
+    """
+    svg = path.read_text("utf-8")
+    _, _, whole, _ = map(float, re.search(r'viewBox="([^"]+)"', svg)[1].split())
+    scales = [float(scale) for scale in re.findall(r'<g transform="translate[^"]* scale\(([\d.]+) -', svg)]
+    sizes = [100 * scale for scale in scales] or [
+        float(size) for size in re.findall(r'font-size[:=] ?"?([\d.]+)', svg)
+    ]
+    return min(sizes) * width / whole
 
 
 def test_a_share_in_words_is_that_of_its_result():

@@ -44,6 +44,7 @@ class Figures:
 
     def _rebuild(self, corpus: Corpus, device: str) -> None:
         from minitxl import figures
+        from minitxl.figures.picture import for_phones
 
         profile = self.profile if self.profile != "auto" else "full" if device == "cuda" else "quick"
         for name in self.names:
@@ -73,6 +74,9 @@ class Figures:
             results.write_csv(data, path.with_suffix(".csv"))
             for draw in figures.OF_RESULT[name]:
                 draw(data).save(self.folder / f"{draw.__name__}.svg")
+                if draw in figures.FOR_PHONES:
+                    with for_phones():
+                        draw(data).save(self.folder / f"{draw.__name__}-phone.svg")
             print(f"{path}, its numbers as CSV, and its figures are up to date")
 
     def _check(self, corpus: Corpus, device: str) -> None:

@@ -81,8 +81,11 @@ OF_RESULT: Mapping[str, tuple[Callable[[Data], Picture | Animation], ...]] = {
     "without_terms": (without_terms,),
 }
 """The figures of each stored result; a figure is stored under its function's name."""
+FOR_PHONES = memory_and_positions, bits_and_cost
+"""Figures of the README: their layout for phones is stored too, as ``NAME-phone.svg``."""
 
 __all__ = [
+    "FOR_PHONES",
     "OF_RESULT",
     "Animation",
     "Picture",
