@@ -1,4 +1,5 @@
 import re
+import shutil
 from contextlib import nullcontext
 from io import BytesIO
 from pathlib import Path
@@ -11,7 +12,8 @@ from PIL import Image
 from support.drawn import DRAWN, FIGURES
 
 from minitxl import figures
-from minitxl.experiments.shared import results
+from minitxl.__main__ import main
+from minitxl.experiments.shared import fingerprints, results
 from minitxl.figures import picture, systems
 
 
@@ -35,6 +37,19 @@ def test_a_stored_figure_is_redrawn_from_its_data(name, tmp_path):
     texts, coordinates = zip(*(split_at_decimals(svg) for svg in (again, stored)), strict=True)
     assert texts[0] == texts[1]
     assert coordinates[0] == pytest.approx(coordinates[1], rel=0, abs=2e-6)
+
+
+def test_the_command_stores_the_layout_for_phones_of_the_readmes_figures(tmp_path, monkeypatch):
+    shutil.copy(FIGURES / "memory_and_positions.json", tmp_path)
+    stored = results.read(tmp_path / "memory_and_positions.json")
+    monkeypatch.setattr(fingerprints, "compute", lambda name: stored.fingerprint)
+    asked = ["--profile", "quick", "--device", "cpu", "--folder", str(tmp_path)]
+    main(["figures", "memory_and_positions", *asked])
+    widths = [
+        float(ElementTree.parse(tmp_path / f"memory_and_positions{ending}.svg").getroot().get("width")[:-2])
+        for ending in ("", "-phone")
+    ]
+    assert widths == pytest.approx([504, 72 * picture.PHONE])
 
 
 def split_at_decimals(svg):
