@@ -511,12 +511,12 @@ def test_the_picture_says_its_numbers_in_words():
     said = draw(result()).alt
     assert said.startswith(
         "minitxl trains 2.50 times as fast as the Hugging Face port. "
-        "training, 4 layers of 256, speed, Hugging Face port = 1 (higher is better): "
+        "training, 4 layers of width 256, speed, Hugging Face port = 1 (higher is better): "
         "minitxl 2.50 (quartiles 2.25 and 2.75), Hugging Face port 1.00 (quartiles 1.00 and 1.00)."
     )
     assert bench_memory(result()).alt == (
         "A training step of minitxl holds 50 % of the RAM of the Hugging Face port. peak RAM, "
-        "4 layers of 256, MB of RAM (lower is better): minitxl 1,234 (quartiles 1,200 and 1,300), "
+        "4 layers of width 256, MB of RAM (lower is better): minitxl 1,234 (quartiles 1,200 and 1,300), "
         "Hugging Face port 2,468 (quartiles 2,400 and 2,600)."
     )
     assert bench_generation(result()).alt.startswith(
@@ -537,5 +537,5 @@ def test_the_picture_shows_every_item_at_its_measured_values():
     assert list(whisker.get_xdata()) == [2.25, 2.75]
     assert list(mark.get_xdata()) == [2.5]
     assert [text.get_text() for text in training.texts] == ["2.50", "1.00"]
-    assert memory.get_title(loc="left") == "peak RAM,\n4 layers of 256"
+    assert memory.get_title(loc="left") == "peak RAM,\n4 layers of width 256"
     assert list(memory.lines[1].get_xdata()) == [1234.0]

@@ -522,13 +522,16 @@ def test_each_mean_of_training_parts_says_whether_it_counts():
 
 def test_the_title_of_the_schedules_names_what_counts_as_ahead():
     found = stored("training_parts")["schedules"]
-    open_ = "Each at its best peak: which is ahead stays open"
-    assert parts._ahead(found) == f"Ahead: at the peak 0.008 a falling rate.\n{open_}"
+    open_ = "each at its best peak, neither surely is"
+    assert parts._ahead(found) == f"At a peak of 0.008 the falling rate is ahead;\n{open_}"
     clear = {"cost": {"constant": {"seeds": [-0.2, -0.21, -0.19], "mean": -0.2}}, "peaks": {"falling": 0.1}}
-    title = "Ahead: at the peak 0.1 a constant rate.\nEach at its best peak: the constant rate is"
+    title = "At a peak of 0.1 the constant rate is ahead;\neach at its best peak, the constant one is"
     assert parts._ahead({"at_peaks": [clear], "at_best_peaks": clear}) == title
     few = {"cost": {"constant": {"seeds": [-0.2, -0.2], "mean": -0.2}}, "peaks": {"falling": 0.1}}
-    assert parts._ahead({"at_peaks": [few], "at_best_peaks": few}) == f"Ahead: none at any peak.\n{open_}"
+    assert (
+        parts._ahead({"at_peaks": [few], "at_best_peaks": few})
+        == f"At no peak is a rate surely ahead;\n{open_}"
+    )
 
 
 def test_a_hollow_mark_of_training_parts_is_explained():

@@ -14,6 +14,7 @@ from minitxl.figures.picture import (
     Data,
     Picture,
     drawing,
+    fitted,
     headline,
     is_narrow,
     legend_outside,
@@ -22,11 +23,11 @@ from minitxl.figures.picture import (
 from minitxl.figures.systems import PEERS
 
 SIZES = {
-    "S": "4 layers of 256",
-    "M3": "3 layers of 512",
-    "M": "12 layers of 512",
-    "M16": "12 layers of 512, 16 texts",
-    "large": "24 layers of 1,024",
+    "S": "4 layers of width 256",
+    "M3": "3 layers of width 512",
+    "M": "12 layers of width 512",
+    "M16": "12 layers of width 512, 16 texts",
+    "large": "24 layers of width 1,024",
     "words": "10,000 words",
     "adaptive": "267,735 words",
 }
@@ -161,7 +162,7 @@ def _race(axes: Axes, row: Data, raced: Sequence[str], reference: str) -> str:
         alt.append(f"{_name(name)} {number} (quartiles {first} and {last})")
     if timed:
         axes.axvline(1, color="black", lw=1, ls=":", zorder=0)
-    axes.set(title=title if is_narrow() else title.replace(", ", ",\n"))
+    axes.set(title=fitted(title) if is_narrow() else title.replace(", ", ",\n"))
     axes.set_xlabel(f"{what}\n{RIGHT if timed else LEFT}")
     axes.margins(x=0.3, y=0.12)
     axes.set_xlim(left=0)

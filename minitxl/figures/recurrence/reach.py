@@ -112,7 +112,7 @@ def copying(data: Data) -> Picture:
             in_per_cent(axes.yaxis)
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
             if axes in (shown if not is_narrow() else shown[-1:]):
-                axes.set_xlabel("offset in the segment")
+                axes.set_xlabel("offset in the segment, tokens")
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("right copies, %")
         label = "two layers must pass the token on"

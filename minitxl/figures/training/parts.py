@@ -28,6 +28,7 @@ from minitxl.figures.picture import (
     legend_outside,
     panels,
 )
+from minitxl.figures.recurrence.mechanism import capitalized
 from minitxl.figures.systems import SYSTEMS, System
 from minitxl.figures.training.paired import verdict
 
@@ -152,7 +153,8 @@ def _ahead(found: Data) -> str:
         return "open" if _verdict(cost["seeds"]) == "open" else "falling" if cost["mean"] > 0 else "constant"
 
     at_peaks = {row["peaks"]["falling"]: ahead(row) for row in found["at_peaks"]}
-    counts = [f"at the peak {peak:g} a {name} rate" for peak, name in at_peaks.items() if name != "open"]
+    counts = [f"at a peak of {peak:g} the {name} rate" for peak, name in at_peaks.items() if name != "open"]
     at_best = ahead(found["at_best_peaks"])
-    of_best = "which is ahead stays open" if at_best == "open" else f"the {at_best} rate is"
-    return f"Ahead: {', '.join(counts) or 'none at any peak'}.\nEach at its best peak: {of_best}"
+    of_best = "neither surely is" if at_best == "open" else f"the {at_best} one is"
+    said = f"{', '.join(counts)} is ahead" if counts else "at no peak is a rate surely ahead"
+    return f"{capitalized(said)};\neach at its best peak, {of_best}"
