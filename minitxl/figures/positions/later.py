@@ -172,7 +172,7 @@ def _by_memory(axes: Axes, rows: list[Data], colour: str, look: tuple[Any, str])
 
 def _close_up(axes: Axes, systems: Data) -> None:
     """Draw Transformer-XL and the multiplied T5 once more, in the upper part of the axes, enlarged."""
-    inset = axes.inset_axes((0.12, 0.72, 0.5, 0.22))
+    inset = axes.inset_axes((0.17, 0.72, 0.46, 0.22))
     for key in ("xl_memory", "t5_scaled_memory"):
         _, colour, look = BIASES[key]
         _by_memory(inset, systems[key], colour, look)
