@@ -282,6 +282,13 @@ def test_the_future_is_hatched_where_attention_is_drawn_as_an_image(name):
         assert [patch.get_hatch() for patch in axes.patches] == [systems.FUTURE[2]]
 
 
+def test_the_panels_of_the_widest_heads_stand_in_the_order_of_layers_and_heads():
+    maps = [axes for axes in figure_of("widest_heads").axes if axes.images]
+    names = [axes.get_ylabel().partition(":")[0] for axes in maps]
+    wide = stored("attention_over_memory")["wide"]
+    assert names == [f"layer {layer + 1}, head {head + 1}" for layer, head in sorted(wide)]
+
+
 def test_the_title_of_the_windows_cost_holds_by_the_ratios_median_and_by_that_of_the_medians():
     row = stored("evaluation_cost")["lengths"][-1]
     times = row["microseconds_per_token"]

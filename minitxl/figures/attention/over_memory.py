@@ -74,12 +74,14 @@ def attention_by_distance(data: Data) -> Picture:
 
 
 def widest_heads(data: Data) -> Picture:
-    """Draw the paper's figure 6: the widest heads on one text, a row a query."""
+    """Draw the paper's figure 6: the widest heads on one text, by layer, a row a query."""
     weights, memory = np.array(data["text"]["weights"]), data["text"]["memory"]
     shares = weights[..., :memory].sum(-1).mean(1) * 100
     with drawing(10, 5.6) as figure:
         rows = figure.subplots(len(data["wide"]), 1, sharex=True)
-        for axes, (layer, head), matrix, share in zip(rows, data["wide"], weights, shares, strict=True):
+        by_layer = sorted(zip(map(tuple, data["wide"]), range(len(shares)), strict=True))
+        for axes, ((layer, head), place) in zip(rows, by_layer, strict=True):
+            matrix, share = weights[place], shares[place]
             name = f"layer {layer + 1}, head {head + 1}:\n{share:.0f} % to memory"
             drawn = _over_text(axes, _causal(matrix), data["text"], name, norm=PowerNorm(0.5, vmin=0, vmax=1))
         share_to_memory = f"{min(shares):.0f} to {max(shares):.0f}\N{NO-BREAK SPACE}%"
