@@ -161,7 +161,8 @@ def test_the_tables_say_who_has_what_who_is_missing_and_what_it_took(course, ver
     assert found["ada"]["points"] == "26"
     assert (found["bob"]["points"], found["bob"]["penalty"]) == ("20", "6")
     assert [found[one]["state"] for one in ("ada", "bob", "cleo", "van_dijk")] == [
-        *("to mark by hand: written", "to mark by hand: written", "mark again", "nothing handed in")
+        *["to mark by hand: the written question"] * 2,
+        *("mark again", "nothing handed in"),
     ]
     assert found["ada"]["email"] == "ada@x.org"
     late = "2026-10-14 01:00 UTC+02:00"  # on the clock of the due date, as on the page
@@ -220,9 +221,12 @@ def test_a_submission_that_cannot_be_marked_is_tried_three_times_and_then_shown(
 def test_a_cell_of_the_students_own_that_reaches_out_is_a_sign(course, verdicts, line):
     handed = solved(course)
     handed.cells.append(new_code_cell(f"import os, time\n{line}"))
+    cell_of(handed, "look").source += "\n\n\nanswers = open('answers.txt')"
     hand_in(course, "ada", handed)
     tables(Course.of(course, none(), 2), mark(course))
-    assert [row["sign"] for row in suspicious(course)] == ["reaches for what is not its own"]
+    ((sign, where),) = ((row["sign"], row["where"]) for row in suspicious(course))
+    assert sign == "reaches for what is not its own"
+    assert where.startswith("look_back: open(; the cell that begins with 'import os, time': ")
 
 
 UNSEARCHED = {
@@ -248,7 +252,7 @@ def test_code_that_cannot_be_searched_is_a_sign_and_stops_no_one(course, verdict
     tables(Course.of(course, none(), 2), mark(course))
     found = {(row["student"], row["sign"]): row["where"] for row in suspicious(course)}
     assert why in found["ada", "cannot be searched: read the code"]
-    assert found["bob and cleo", "equal code after renaming"] == "look"
+    assert found["bob and cleo", "equal code after renaming"] == "look_back"
     assert [row["points"] for row in rows(course, "marks")] == ["26", "26", "26", ""]
 
 
@@ -414,7 +418,7 @@ def test_a_damaged_archive_is_its_students_to_be_looked_at_until_a_newer_file_co
 
     assert state().startswith(f"look at it: the archive ada_{NAME}.zip can't be read")
     hand_in(course, "ada", when=DUE + timedelta(minutes=1))
-    assert state() == "to mark by hand: written"
+    assert state() == "to mark by hand: the written question"
 
 
 def test_who_handed_in_a_file_of_another_kind_is_to_be_looked_at(course, verdicts):
@@ -666,7 +670,7 @@ def test_who_hands_in_the_published_solution_is_shown_and_who_wrote_one_function
     tables(Course.of(course, none(), 2), mark(course))
     where = {row["student"]: row["where"] for row in rows(course, "suspicious") if row["sign"] == PUBLISHED}
     assert where.keys() == {"ada"}
-    assert {"look", "weigh"} <= {*where["ada"].split(", ")}
+    assert {"look_back", "weigh"} <= {*where["ada"].split(", ")}
 
 
 def test_points_by_hand_stay_until_the_answer_changes(course, verdicts):
@@ -688,9 +692,9 @@ def test_points_by_hand_stay_until_the_answer_changes(course, verdicts):
 @pytest.mark.parametrize(
     ("points", "extra", "words"),
     [
-        (124, 0, "124 of 4 points in written"),
-        (4, 7, "extra credit of 7 points in written"),
-        (124, 7, "124 of 4 points in written, extra credit of 7 points in written"),
+        (124, 0, "124 of 4 points in the written question"),
+        (4, 7, "extra credit of 7 points in the written question"),
+        (124, 7, "124 of 4 points in the written question, extra credit of 7 points in the written question"),
         (4, 0, ""),
     ],
 )
@@ -734,7 +738,7 @@ def test_the_file_for_a_platform_has_complete_marks_alone_and_no_zero_for_others
     assert states == {
         "ada": "marked",
         "bob": "mark again",
-        "cleo": "to mark by hand: written",
+        "cleo": "to mark by hand: the written question",
         "van_dijk": "nothing handed in",
     }
     (complete,) = rows(course, "complete")
@@ -843,7 +847,7 @@ def test_edited_tests_others_numbers_and_renamed_code_are_shown_and_cost_nothing
     course, verdicts, capsys, monkeypatch
 ):
     edited = solved(course)
-    cell_of(edited, "weigh-test").source = "pass"
+    cell_of(edited, "look-test").source = "pass"
     cell_of(edited, "look").source = RENAMED
     hand_in(course, "bob", edited)
     names = {"asks": "queries", "keys": "looked_at", "said": "values", "worth": "s", "away": "distance"}
@@ -856,10 +860,10 @@ def test_edited_tests_others_numbers_and_renamed_code_are_shown_and_cost_nothing
     said = told(course, capsys, monkeypatch)
     found = {(row["student"], row["sign"]): row["where"] for row in suspicious(course)}
     assert found == {
-        ("bob", "tests edited or deleted"): "weigh-test",
+        ("bob", "tests edited or deleted"): "look_back",
         ("bob", "another one's numbers"): "ada",
         ("van_dijk", "another one's numbers"): "ada",
-        ("bob and van_dijk", "equal code after renaming"): "look",
+        ("bob and van_dijk", "equal code after renaming"): "look_back",
     }
     assert {row["points"] for row in rows(course, "marks")} == {"26", ""}
     assert "tests edited or deleted" in said
@@ -956,7 +960,7 @@ def test_a_students_archive_that_names_another_counts_for_its_student_and_is_a_s
     states = {row["id"]: (row["state"], float(row["penalty"] or 0) > 0) for row in rows(course, "marks")}
     assert states == {
         "ada": ("nothing handed in", False),
-        "bob": ("to mark by hand: written", True),
+        "bob": ("to mark by hand: the written question", True),
     }
     sign = {(row["student"], row["sign"]): row["where"] for row in suspicious(course)}
     where = f"ada: {(path.with_suffix('.unpacked') / forged).relative_to(course)}"

@@ -168,7 +168,7 @@ def test_the_tables_and_the_export_have_everyone(marked):
     with (course / "marks" / name / "marks.csv").open(newline="") as file:
         rows = {row["id"]: row for row in csv.DictReader(file)}
     assert (rows["ada"]["points"], rows["ada"]["state"]) == ("30", "marked")
-    assert rows["careless"]["state"] == "to mark by hand: written"
+    assert rows["careless"]["state"] == "to mark by hand: the written question"
     assert rows["missing"]["state"] == "nothing handed in"
     with (course / "marks" / name / "suspicious.csv").open(newline="") as file:
         signs = {(row["student"], row["sign"]) for row in csv.DictReader(file)}

@@ -109,7 +109,7 @@ REACHING = [
 
 def test_all_words_of_a_cell_are_shown_each_once():
     cell = "def f(x):\n    import sqlite3, time\n    open('a')\n    open('b')\n    torch._C\n    time.time()"
-    assert reaching({"shift": cell}) == ["shift: sqlite, torch._C, open(, time.time"]
+    assert reaching({"shift": cell}) == {"shift": "sqlite, torch._C, open(, time.time"}
 
 
 def counting(student):
@@ -139,13 +139,12 @@ def test_numbers_are_anothers_by_name_or_value_and_never_where_they_are_right(nu
 
 @pytest.mark.parametrize("name", HONEST)
 def test_code_that_is_merely_unusual_is_no_sign(name):
-    assert reaching({"shift": HONEST[name]}) == []
+    assert reaching({"shift": HONEST[name]}) == {}
 
 
 @pytest.mark.parametrize("line", REACHING)
 def test_code_that_reaches_out_is_a_sign_with_its_cell(line):
-    (sign,) = reaching({"shift": "x = 1\n" + line, "layer": "x = 1"})
-    assert sign.startswith("shift: ")
+    assert reaching({"shift": "x = 1\n" + line, "layer": "x = 1"}).keys() == {"shift"}
 
 
 LONG = "def f(x):\n" + "".join(f"    x = x + {i} * x.sum()\n" for i in range(12)) + "    return x"

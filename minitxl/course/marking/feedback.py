@@ -43,7 +43,7 @@ def page(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -
 <html lang="en"><head><meta charset="utf-8"><title>{title}</title><style>{STYLE}</style></head><body>
 <h1>{title}</h1>
 <p>{_handed_in(record)}</p>
-<p><b>{_total(record, mark)}</b></p>{late}
+<p><b>{_total(assignment, mark)}</b></p>{late}
 {_functions(record, mark) if record["parts"] else ""}
 {_written(assignment, record, mark) if assignment.solutions else _tasks(assignment, mark)}
 <p>Do you think that a mark is wrong? Tell the person who marks {_which(assignment)}
@@ -87,7 +87,7 @@ def came(record: dict[str, Any]) -> str:
     return f"{when}, on time as Canvas says" if record["on_time"] and due else when
 
 
-def _total(record: dict[str, Any], mark: dict[str, Any]) -> str:
+def _total(assignment: Assignment, mark: dict[str, Any]) -> str:
     """Return the points, of those that were marked yet, and what was not."""
     left = mark["by hand"]
     most = mark["most"] - sum(mark["worth"][name] for name in left)
@@ -97,8 +97,7 @@ def _total(record: dict[str, Any], mark: dict[str, Any]) -> str:
     words = f"{max(0.0, given - mark['penalty']):g} of {most:g} points"
     if not left:
         return words
-    names = {part["cell"]: part["function"] for part in record["parts"]} | {"written": "the written question"}
-    listed = _html(", ".join(names.get(name, name) for name in left))
+    listed = _html(", ".join(assignment.titles[name] for name in left))
     return f"{words} so far; {listed} {'is' if len(left) == 1 else 'are'} not marked yet"
 
 

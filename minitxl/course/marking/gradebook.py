@@ -124,7 +124,7 @@ def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str,
     """Return score, penalty, what a person must still mark, points by hand and comments, by student.
 
     ``points`` has what each cell was given, by the marking or by hand, and ``worth`` what it is worth.
-    ``above`` says where there are more points than a cell is worth, and where there is extra credit.
+    ``above`` has each cell with more points than it is worth, or with extra credit, and says how many.
     """
     found = {}
     for student in students:
@@ -142,7 +142,7 @@ def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str,
             "by the marking": _standing(submission),
             "worth": {grade.name: grade.max_score for grade in grades},
             "corrected": [g.name for g in grades if g.manual_score is not None and g.auto_score is not None],
-            "above": [words for grade in grades for words in _above(grade)],
+            "above": [(grade.name, words) for grade in grades for words in _above(grade)],
             "comments": {one.name: one.comment for one in comments if one.comment},
         }
     return found
@@ -152,5 +152,5 @@ def _above(grade: Any) -> list[str]:
     """Return what a grade has beyond what its cell is worth: typing errors, mostly."""
     extra = grade.extra_credit or 0.0
     given = grade.score - extra
-    too_many = [f"{given:g} of {grade.max_score:g} points in {grade.name}"] if given > grade.max_score else []
-    return too_many + ([f"extra credit of {extra:g} points in {grade.name}"] if extra else [])
+    too_many = [f"{given:g} of {grade.max_score:g} points"] if given > grade.max_score else []
+    return too_many + ([f"extra credit of {extra:g} points"] if extra else [])

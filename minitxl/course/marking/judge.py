@@ -6,7 +6,6 @@ Each verdict is a line, written when it is known: what a later function costs ta
 It holds the trials, the references and the numbers of the cases; the sandbox holds the submission.
 """
 
-import ast
 import json
 import re
 import signal
@@ -33,6 +32,7 @@ from minitxl.course.grading import (
     points,
 )
 from minitxl.course.marking.isolation import Isolation, strongest
+from minitxl.course.marking.notebooks import graded
 from minitxl.course.marking.remote import REPLAY, Remote
 from minitxl.course.marking.workers import MarkAgainError, Worker
 
@@ -54,11 +54,7 @@ CONSTANT = (
 
 def trial_of(imports: str, source: str) -> tuple[str, str, Callable[..., Any]]:
     """Return the marking's name, the function's name and the trial of a hidden test's source."""
-    tree = ast.parse(source)
-    last = tree.body.pop()
-    if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call):
-        raise ValueError("a hidden test must end with grade(function, trial)")
-    kind, attempt, trial = (ast.unparse(one) for one in (last.value.func, *last.value.args))
+    tree, (kind, attempt, trial) = graded(source)
     names: dict[str, Any] = {}
     exec(imports, names)
     exec(compile(tree, "<hidden test>", "exec"), names)
@@ -73,7 +69,10 @@ def judged(job: dict[str, Any], isolation: Isolation) -> Iterator[dict[str, Any]
     cells that have a verdict already, if any.
     """
     worker = Worker(isolation, job["cells"])
-    worth = {test["cell"].removesuffix("-test"): test["points"] for test in job["tests"]}
+    worth = {
+        test["cell"].removesuffix("-test"): (graded(test["source"])[1][1], test["points"])
+        for test in job["tests"]
+    }
     try:
         for place, test in islice(enumerate(job["tests"]), job.get("done", 0), None):
             before = worker.used

@@ -1,19 +1,16 @@
 """Statements of a submission outside its functions that were left out or failed, in words for students."""
 
 import ast
-import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from minitxl.course.marking.notebooks import GIVEN
+from minitxl.course.marking.notebooks import GIVEN, beginning, first_line
 
 MOST_TOLD = 20
 """Statements that failed of which a submission is told, at most."""
 MOST_WORDS = 300
 """Characters of an error's words that are repeated, at most; long ones lose their middle."""
-MOST_LINE = 60
-"""Characters of a line that tell of a cell or a statement, at most."""
 
 
 def shortened(words: str) -> str:
@@ -41,14 +38,16 @@ def as_failed(told: Any) -> list[list[Any]]:
 
 
 def in_words(
-    cells: Sequence[tuple[str, str]], statements: Sequence[Sequence[Any]], worth: Mapping[str, float]
+    cells: Sequence[tuple[str, str]],
+    statements: Sequence[Sequence[Any]],
+    worth: Mapping[str, tuple[str, float]],
 ) -> list[tuple[str, str]]:
     """Return where each statement stands, with its first line, and why it does not count.
 
     A cell is told by the function that it should define, and the points of this part, or else by its
-    first line. ``statements`` are names of cells, places in them, and reasons, ``worth`` has the points by
-    the names of graded cells. The assignment's own cells are passed over: they may fail where the package
-    is missing.
+    first line. ``statements`` are names of cells, places in them, and reasons, ``worth`` has function and
+    points by the names of graded cells. The assignment's own cells are passed over: they may fail where the
+    package is missing.
     """
     sources = dict(cells)
     return [
@@ -58,12 +57,11 @@ def in_words(
     ]
 
 
-def _where(cell: str, source: str, place: int, worth: Mapping[str, float]) -> str:
-    part, first = cell.rpartition(" ")[0], _first_line(source)
-    words = f"the cell that begins with '{first}'"
+def _where(cell: str, source: str, place: int, worth: Mapping[str, tuple[str, float]]) -> str:
+    part, words = cell.rpartition(" ")[0], beginning(source)
     if part in worth:
-        functions = re.findall(r"^def (\w+)", source, re.MULTILINE)
-        words = f"the cell of {functions[-1] if functions else part} ({worth[part]:g} points)"
+        function, points = worth[part]
+        words = f"the cell of {function} ({points:g} points)"
     line = _statement(source, place)
     return f"statement {place + 1} of {words}" + (f", {quoted(line)}" if line and line not in words else "")
 
@@ -71,10 +69,5 @@ def _where(cell: str, source: str, place: int, worth: Mapping[str, float]) -> st
 def _statement(source: str, place: int) -> str:
     """Return the first line of a statement, or "" where the cell is no plain Python."""
     with suppress(Exception):
-        return _first_line(source.splitlines()[ast.parse(source).body[place].lineno - 1])
+        return first_line(source.splitlines()[ast.parse(source).body[place].lineno - 1])
     return ""
-
-
-def _first_line(source: str) -> str:
-    lines = [line.strip() for line in source.splitlines() if line.strip()]
-    return lines[0][:MOST_LINE] if lines else ""

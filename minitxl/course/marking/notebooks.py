@@ -24,12 +24,16 @@ from minitxl.files import read_bytes
 
 LARGEST = 2**28
 """Bytes of a notebook, at most: students print much."""
+MOST_LINE = 60
+"""Characters of a line that tell of a cell or a statement, at most."""
 STUB = "raise NotImplementedError"
 CHECK = "# Check yourself"
 IMPORTS = "imports"
 """Name of the first cell of code, with the assignment's imports."""
 YEAR = re.compile(r"^variant = partial\(variant, year=(.+)\)$", re.MULTILINE)
 """Line of the first cell that draws everyone's numbers for the year of a course."""
+WRITTEN = "the written question"
+"""How tables and pages call it."""
 GIVEN = "given "
 """Beginning of the name of a cell that the assignment gives, and that a student left as it is."""
 
@@ -84,6 +88,15 @@ class Assignment:
             for name, cell in self.cells.items()
             if flags(cell)["grade"] and _is_code(cell)
         ]
+
+    @cached_property
+    def titles(self) -> dict[str, str]:
+        """How tables and pages call the cells that give points, and a function's own, by their names."""
+        titles = {name: WRITTEN if self.solutions else name for name in self.by_hand}
+        for test in self.tests:
+            function = graded(test["source"])[1][1]
+            titles |= {test["cell"]: function, test["cell"].removesuffix("-test"): function}
+        return titles
 
     @cached_property
     def by_hand(self) -> list[str]:
@@ -159,14 +172,14 @@ class Handed:
 
     @property
     def edited(self) -> list[str]:
-        """Names of graded tests that were changed or deleted; with the other cells a student may play."""
+        """Functions whose graded tests were changed or deleted; with other cells a student may play."""
         found = []
         for test in self.assignment.tests:
-            name = test["cell"]
+            name, title = test["cell"], self.assignment.titles[test["cell"]]
             if name not in self.named:
-                found.append(f"{name} (deleted)")
+                found.append(f"{title} (deleted)")
             elif _words(self.named[name].source) != _words(released(self.assignment.cells[name].source)):
-                found.append(name)
+                found.append(title)
         return found
 
     def to_run(self) -> list[tuple[str, str]]:
@@ -224,6 +237,27 @@ class Handed:
                 str(self.named[name].source) for name in self.assignment.by_hand if name in self.named
             )
         return "\n\n".join(str(cell.source) for cell in self.notebook.cells)
+
+
+def graded(source: str) -> tuple[ast.Module, tuple[str, str, str]]:
+    """Return a hidden test without its last line, and this line's marking, function and trial."""
+    tree = ast.parse(source)
+    last = tree.body.pop()
+    if not isinstance(last, ast.Expr) or not isinstance(last.value, ast.Call):
+        raise ValueError("a hidden test must end with grade(function, trial)")
+    kind, function, trial = (ast.unparse(one) for one in (last.value.func, *last.value.args))
+    return tree, (kind, function, trial)
+
+
+def beginning(source: str) -> str:
+    """Return in words which cell it is, by its first line."""
+    return f"the cell that begins with '{first_line(source)}'"
+
+
+def first_line(source: str) -> str:
+    """Return the first line that has words, cut where it is long."""
+    lines = [line.strip() for line in source.splitlines() if line.strip()]
+    return lines[0][:MOST_LINE] if lines else ""
 
 
 def released(source: str) -> str:

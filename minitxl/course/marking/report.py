@@ -11,6 +11,7 @@ from minitxl.course.marking.feedback import came, left_out, name_of, other_names
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.judge import trial_of
 from minitxl.course.marking.names import Names
+from minitxl.course.marking.notebooks import beginning
 from minitxl.files import atomic_write
 
 Rows = list[list[str]]
@@ -41,7 +42,7 @@ def tables(course: Course, marked: Marked) -> dict[str, tuple[list[str], Rows]]:
             [list(one) for one in marked.changed],
         ),
         "failed": (["student", "where", "why"], _failed(marked)),
-        "suspicious": (["student", "sign", "where"], [*_above(found), *signs(course, marked)]),
+        "suspicious": (["student", "sign", "where"], [*_above(found, marked), *signs(course, marked)]),
     }
     made = {
         title: (head, [[visible(cell) for cell in row] for row in body])
@@ -98,14 +99,19 @@ def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
     if record.get("again"):
         return f"look at it: {record['again']}" if is_given_up(record) else "mark again"
     if mark["above"]:
-        return f"look at it: {', '.join(mark['above'])}"
-    return f"to mark by hand: {', '.join(mark['by hand'])}" if mark["by hand"] else "marked"
+        return f"look at it: {_too_many(mark, marked)}"
+    by_hand = ", ".join(marked.assignment.titles[cell] for cell in mark["by hand"])
+    return f"to mark by hand: {by_hand}" if by_hand else "marked"
 
 
-def _above(found: dict[str, dict[str, Any]]) -> Rows:
+def _too_many(mark: dict[str, Any], marked: Marked) -> str:
+    return ", ".join(f"{words} in {marked.assignment.titles[cell]}" for cell, words in mark["above"])
+
+
+def _above(found: dict[str, dict[str, Any]], marked: Marked) -> Rows:
     """Return whose grades have more points than there are to have."""
     return [
-        [student, "more points than there are", ", ".join(mark["above"])]
+        [student, "more points than there are", _too_many(mark, marked)]
         for student, mark in sorted(found.items())
         if mark["above"]
     ]
@@ -133,6 +139,7 @@ def signs(course: Course, marked: Marked) -> Rows:
     ]
     everyone = sorted({*marked.records, *course.roster.people})
     forms: dict[str, set[suspicion.Form]] = {}
+    titles = marked.assignment.titles
     for student, record in sorted(marked.records.items()):
         handed = marked.handed[student]
         own_names = [student, *other_names(course.roster.people.get(student, {}))]
@@ -141,7 +148,8 @@ def signs(course: Course, marked: Marked) -> Rows:
             code, own_code = handed.code(), handed.own_code()
             names = Names.of_cells([*own_code.values(), marked.assignment.imports])
             added = [one for cell, one in own_code.items() if cell.rpartition(" ")[0] not in code]
-            forms[student] = suspicion.forms(code, names, own_names, added)
+            functions = {titles[cell]: source for cell, source in code.items()}
+            forms[student] = suspicion.forms(functions, names, own_names, added)
         except Exception as error:
             rows.append([student, "cannot be searched: read the code", _why_not_searched(error)])
     reference = {name: marked.assignment.cells[name].source for name in marked.assignment.solutions}
@@ -177,8 +185,11 @@ def _signs_of(
         other = suspicion.of_another(part["numbers"], own_names, trial, everyone)
         if other is not None:
             yield [student, "another one's numbers", other]
-    if reached := suspicion.reaching(handed.own_code()):
-        yield [student, "reaches for what is not its own", "; ".join(reached)]
+    own_code = handed.own_code()
+    if reached := suspicion.reaching(own_code):
+        titles = {cell: marked.assignment.titles.get(cell.rpartition(" ")[0]) for cell in reached}
+        where = [f"{titles[cell] or beginning(own_code[cell])}: {words}" for cell, words in reached.items()]
+        yield [student, "reaches for what is not its own", "; ".join(where)]
 
 
 def machine_time(marked: Marked, processes: int) -> str:

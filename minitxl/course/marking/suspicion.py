@@ -67,11 +67,11 @@ SEVERAL = 2
 ADDED = "code in an added cell"
 """Place of a function or class that stands in no graded cell."""
 Form = tuple[str, str]
-"""Name of a graded cell, or ``ADDED``, and a normal form of code in it."""
+"""Graded function, or ``ADDED``, and a normal form of code in it."""
 
 
-def reaching(code: Mapping[str, str]) -> list[str]:
-    """Return the cells of a submission that reach for what is not its own, each with all words that do.
+def reaching(code: Mapping[str, str]) -> dict[str, str]:
+    """Return all words that reach for what is not a submission's own, by cell.
 
     Raises:
         ValueError: for more code than is searched.
@@ -79,15 +79,15 @@ def reaching(code: Mapping[str, str]) -> list[str]:
     """
     if sum(map(len, code.values())) > MOST_SEARCHED:
         raise ValueError(f"it has more than {MOST_SEARCHED:,} characters")
-    places = []
+    found = {}
     for name, source in code.items():
         words, inside = _code(source), _functions(source)
         matches = [match for signs in IN_CELLS for match in signs.finditer(words)]
         matches += IN_FUNCTIONS.finditer(inside)
         if matches:
             each = dict.fromkeys(match[0].strip() for match in matches)
-            places.append(f"{name}: {', '.join(each)}")
-    return places
+            found[name] = ", ".join(each)
+    return found
 
 
 def _code(source: str) -> str:
@@ -141,10 +141,10 @@ def forms(
 ) -> set[Form]:
     """Return the names and normal forms of a student's functions, without those that many will write alike.
 
-    ``code`` has the graded cells, each of which counts as a whole, and ``added`` are cells of the student's
-    own, in which each function and class counts; a method counts as a function too. ``others`` are names
-    that other cells define, and ``own_names`` are those of who wrote it: as texts in the code they count as
-    a name.
+    ``code`` has the graded cells by their functions, each of which counts as a whole, and ``added`` are cells
+    of the student's own, in which each function and class counts; a method counts as a function too.
+    ``others`` are names that other cells define, and ``own_names`` are those of who wrote it: as texts in
+    the code they count as a name.
     """
     graded = {own: cell for cell, source in code.items() for own in _renamed(source)}
     parts = [(name, source, others) for name, source in code.items()]

@@ -116,8 +116,8 @@ class Worker:
         assert self.sandbox is not None
         return self.sandbox.process
 
-    def left_out(self, worth: Mapping[str, float]) -> list[tuple[str, str]]:
-        """Return in words which statements are left out or failed, and why; ``worth`` has points by cell."""
+    def left_out(self, worth: Mapping[str, tuple[str, float]]) -> list[tuple[str, str]]:
+        """Return in words which statements are left out or failed, and why, as ``in_words`` does."""
         return in_words(self.cells, [*self.skipped, *self.failed], worth)
 
     def seconds(self) -> float:
