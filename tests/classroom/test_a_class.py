@@ -689,6 +689,96 @@ def test_points_by_hand_stay_until_the_answer_changes(course, verdicts):
     assert in_gradebook(course)["ada"]["by hand"] == ["written"]
 
 
+def give(course, cell, points, comment=None):
+    """Give Ada points by hand, as Formgrader does, and confirm them."""
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        grade = gradebook.find_grade(cell, NAME, NAME, "ada")
+        grade.manual_score, grade.needs_manual_grade = points, False
+        if comment:
+            gradebook.find_comment(cell.removesuffix("-test"), NAME, NAME, "ada").manual_comment = comment
+        gradebook.db.commit()
+
+
+def state_of(course, **options):
+    """Mark, and return Ada's state in the table."""
+    tables(Course.of(course, none(), 2), mark(course, **options))
+    return next(row["state"] for row in rows(course, "marks") if row["id"] == "ada")
+
+
+def with_helper(course, helper, *, more=""):
+    """The solved notebook whose ``weigh`` calls a function of another cell."""
+    notebook = solved(course)
+    again = f"right = weigh\n{more}\n\ndef weigh(s, b):\n    return mine(s, b)"
+    cell_of(notebook, "weigh").source += f"\n\n\n{again}"
+    notebook.cells.append(new_code_cell(f"def mine(s, b):\n    return {helper}"))
+    cell_of(notebook, "look").source += more
+    return notebook
+
+
+def test_points_by_hand_of_a_function_that_changed_are_asked_for_again_until_they_are_given(
+    course, verdicts, capsys, monkeypatch
+):
+    hand_in(course, "ada", with_helper(course, "right(s, b)"))
+    verdicts.wrong["ada", "weigh"] = {"score": 0, "message": "it is refused"}
+    mark(course)
+    for cell, points in (("written", 4), ("weigh-test", 5), ("look-test", 6)):
+        give(course, cell, points, "As right as ours." if cell == "weigh-test" else None)
+    assert state_of(course) == state_of(course, again=True) == "marked"
+    hand_in(
+        course, "ada", with_helper(course, "right(s, b)", more="  # a word"), when=DUE + timedelta(minutes=1)
+    )
+    assert state_of(course) == "marked", "no code has changed"
+    hand_in(course, "ada", with_helper(course, "2 * right(s, b)"), when=DUE + timedelta(minutes=2))
+    waiting = "to mark by hand: weigh (5 points for an older answer)"
+    assert state_of(course) == waiting
+    assert rows(course, "complete") == []
+    told(course, capsys, monkeypatch, "--feedback")
+    page = (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
+    assert "<b>24 of 25 points so far; weigh is not marked yet</b>" in page
+    older = "a person gave points for an older answer, and will look at this one"
+    assert f'<code>weigh</code></td><td class="points">not marked yet</td><td>{older}' in page
+    assert "(on an older answer) As right as ours." in page
+    shown = nbformat.read(course / "autograded" / "ada" / NAME / f"{NAME}.ipynb", as_version=4)
+    assert "5 points were given by hand for an older answer: confirm or change them" in str(shown)
+    assert state_of(course, again=True) == waiting, "the same notebook, marked anew"
+    newer = with_helper(course, "2 * right(s, b)")
+    cell_of(newer, "stream").source += "\n\n\nsecond = 2"
+    hand_in(course, "ada", newer, when=DUE + timedelta(hours=1))
+    assert state_of(course) == waiting, "another notebook with the same answer"
+    give(course, "weigh-test", 1)
+    assert state_of(course) == state_of(course, again=True) == "marked"
+    assert rows(course, "complete")[0]["points"] == "22"
+
+
+@pytest.mark.parametrize("lost", ["deleted", "damaged", "interrupted"])
+def test_points_by_hand_are_asked_for_again_where_it_is_not_known_what_they_were_given_for(
+    course, verdicts, monkeypatch, lost
+):
+    hand_in(course, "ada")
+    mark(course)
+    give(course, "written", 4)
+    give(course, "look-test", 7)
+    path = course / "marks" / NAME / "ada.json"
+    if lost == "interrupted":  # twice, by the newest of which the answer is that of the one before
+        newer = solved(course)
+        cell_of(newer, "written").source = "Something else."
+        for more in ("", "\n# more"):
+            cell_of(newer, "weigh").source += more
+            hand_in(course, "ada", newer, when=DUE + timedelta(minutes=1))
+            with monkeypatch.context() as patch:
+                patch.setattr(Course, "_store", lambda *_: interrupt())
+                with pytest.raises(KeyboardInterrupt):
+                    mark(course)
+        assert state_of(course) == "to mark by hand: the written question (4 points for an older answer)"
+        return
+    path.unlink() if lost == "deleted" else path.write_text("", "utf-8")
+    asked = state_of(course).removeprefix("to mark by hand: ").split(", ")
+    assert sorted(asked) == [
+        "look_back (7 points for an older answer)",
+        "the written question (4 points for an older answer)",
+    ]
+
+
 @pytest.mark.parametrize(
     ("points", "extra", "words"),
     [

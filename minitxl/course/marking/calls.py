@@ -1,12 +1,14 @@
-"""Which graded functions of a submission call others of theirs, and what that says of lost points."""
+"""Which functions of a submission call others of theirs: why points are lost, and which answers changed."""
 
 import ast
+import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from minitxl.course.checker import NOTHING
 from minitxl.course.marking.names import UNREADABLE, of_statement
-from minitxl.course.marking.notebooks import is_stub
+from minitxl.course.marking.notebooks import Handed, is_stub
 from minitxl.course.marking.statements import statements
 
 UNFINISHED = "there is code, and it raises NotImplementedError: take that line out, or never reach it"
@@ -25,10 +27,34 @@ def with_calls(parts: Sequence[dict[str, Any]], cells: Iterable[tuple[str, str]]
         if statement is None or part["score"] in (None, part["most"]):
             told.append(part)
             continue
-        reached = _reached(part["function"], defined, functions.keys())
+        reached = _read_by(part["function"], defined, functions.keys())
         called = [one for name, one in functions.items() if name in reached and one is not part]
         told.append(part | _words(part, called, defined))
     return told
+
+
+def answers(handed: Handed) -> dict[str, str]:
+    """Return a digest of what is marked, by graded cell: other digests are other answers.
+
+    Of a function that is its code and all of the student's own that it reads, whatever the layout; a cell
+    that is no code counts as it is.
+    """
+    cells = handed.to_run()
+    every, sources = [*_definitions(cells)], {name.rpartition(" ")[0]: of for name, of in cells}
+    defined = dict(every)
+    found = dict.fromkeys(handed.assignment.by_hand, handed.answer())
+    for test in handed.assignment.tests:
+        name, cell = handed.assignment.titles[test["cell"]], test["cell"].removesuffix("-test")
+        found[test["cell"]] = sources.get(cell, "")
+        if name in defined:
+            with suppress(*UNREADABLE):  # of what is nested too deeply
+                read = _read_by(name, defined)
+                found[test["cell"]] = "\n".join(ast.unparse(code) for one, code in every if one in read)
+    return {cell: _digest(text) for cell, text in found.items()}
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "backslashreplace")).hexdigest()
 
 
 def _words(
@@ -61,14 +87,17 @@ def _definitions(cells: Iterable[tuple[str, str]]) -> Iterator[tuple[str, ast.st
         yield from ((name, one) for one in found for name in of_statement(one))
 
 
-def _reached(function: str, defined: Mapping[str, ast.stmt], graded: Collection[str]) -> set[str]:
-    """Return the graded functions that a function reads, directly or by others of the submission."""
+def _read_by(function: str, defined: Mapping[str, ast.stmt], graded: Collection[str] = ()) -> set[str]:
+    """Return a function's name and those of the submission's own that it reads, directly or by others.
+
+    ``graded`` are names that count though the submission defines no such function.
+    """
     found, todo = {function}, [function]
     while todo:
         new = _read(defined[todo.pop()]) & {*defined, *graded} - found
         found |= new
         todo += new & defined.keys()
-    return found & {*graded}
+    return found
 
 
 def _read(statement: ast.stmt) -> set[str]:

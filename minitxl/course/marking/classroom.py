@@ -20,7 +20,7 @@ from threading import Lock
 from time import perf_counter
 from typing import Any
 
-from minitxl.course.marking.calls import with_calls
+from minitxl.course.marking.calls import answers, with_calls
 from minitxl.course.marking.collecting import Found, newest
 from minitxl.course.marking.feedback import other_names
 from minitxl.course.marking.gradebook import holds, open_gradebook, store
@@ -140,6 +140,7 @@ class Course:
                 handed = Handed(result.assignment, read(one.path))
                 handed.check()
                 cells, not_run, answer = handed.to_run(), handed.not_run(), handed.answer()
+                digests = answers(handed)
             except Exception as error:
                 is_told = isinstance(error, ValueError) and str(error)
                 result.unreadable[student] = str(error) if is_told else _damaged(error)
@@ -158,15 +159,16 @@ class Course:
             record["person"] = {k: v for k, v in person.items() if k in ("first_name", "last_name", "email")}
             moodle = moodle_name(one.path, self.folder, result.assignment.name, self.roster)
             record |= {"answer": answer, "isolation": self.isolation.name, "moodle": moodle}
-            record |= {"file": str(one.path.relative_to(self.folder)), "files": one.files}
+            record |= {"answers": digests, "file": str(one.path.relative_to(self.folder)), "files": one.files}
             same = old if old and old.get("digest") == digest else None
             if same and student not in again and (not same["again"] or is_given_up(same)):
                 rated = {key: record[key] for key in OF_HANDING_IN}
                 stored = same["stored"] and rated.items() <= same.items()
                 result.records[student] = same | rated | {"stored": stored}
                 continue
+            record["answers_before"] = {}  # what the gradebook's points by hand were given for
             if old:
-                record["answer_before"] = old["answer"]
+                record["answers_before"] = old.get("answers_before", old.get("answers", {}))
                 record["before"] = {key: old.get(key) for key in ("digest", "seed", "parts")}
             seed = secrets.randbelow(2**31)
             job = {"owner": student, "names": other_names(person), "cells": cells, "seed": seed}
@@ -274,7 +276,7 @@ class Course:
                     result.unmarked.append((student, f"not in the gradebook: {error}"))
                     continue
                 result.changed += [(student, *one) for one in changed]
-                record.pop("answer_before", None)
+                record.pop("answers_before", None)
                 self._keep(result, record | {"stored": True})
 
 

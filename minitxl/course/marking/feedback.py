@@ -131,7 +131,13 @@ def left_out(record: dict[str, Any]) -> list[tuple[str, str]]:
 def _by_hand(name: str, mark: dict[str, Any]) -> tuple[str, str]:
     """Return points and comment of a cell that a person marks."""
     given = f"{mark['points'][name]:g} of {mark['worth'][name]:g} points"
-    return "not marked yet" if name in mark["by hand"] else given, _html(mark["comments"].get(name, ""))
+    return "not marked yet" if name in mark["by hand"] else given, _comment(name, name, mark)
+
+
+def _comment(name: str, cell: str, mark: dict[str, Any]) -> str:
+    """Return the comment that stands at a cell; ``name`` is the graded cell's that it is about."""
+    comment = _html(mark["comments"].get(cell, ""))
+    return f"(on an older answer) {comment}" if comment and name in mark["for older"] else comment
 
 
 def _written(assignment: Assignment, record: dict[str, Any], mark: dict[str, Any]) -> str:
@@ -158,19 +164,24 @@ def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:
     name = f"<code>{_html(part['function'])}</code>"
     if part["score"] is None:
         return f"<tr><td>{name}</td><td>–</td><td>not marked yet: it will be marked again</td></tr>"
-    score = mark["points"][part["cell"]]
-    is_corrected = part["cell"] in mark["corrected"]
+    is_corrected, is_older = part["cell"] in mark["corrected"], part["cell"] in mark["for older"]
     by_hand = " (corrected by hand)" if is_corrected else ""
-    comment = mark["comments"].get(part["cell"].removesuffix("-test"), "")  # it stands at the solution
+    given = f"{mark['points'][part['cell']]:g} of {part['most']:g}{by_hand}"
+    comment = _comment(part["cell"], part["cell"].removesuffix("-test"), mark)  # it stands at the solution
     groups = part["groups"] if len(part["groups"]) > 1 and not is_corrected else {}
     listed = "".join(
         f"<li>{'✓ right' if ok else '✗ not yet'}: {_html(one)}</li>" for one, ok in groups.items()
     )
     message = "a person looked at it and gave these points" if is_corrected else part["message"]
+    if is_older:
+        given, message = (
+            "not marked yet",
+            "a person gave points for an older answer, and will look at this one",
+        )
     said = f"{_html(message)}{f'<ul>{listed}</ul>' if listed else ''}"
     return (
-        f'<tr><td>{name}</td><td class="points">{score:g} of {part["most"]:g}{by_hand}</td>'
-        f"<td>{said}{f'<p><b>Comment:</b> {_html(comment)}</p>' if comment else ''}</td></tr>\n"
+        f'<tr><td>{name}</td><td class="points">{given}</td>'
+        f"<td>{said}{f'<p><b>Comment:</b> {comment}</p>' if comment else ''}</td></tr>\n"
     )
 
 

@@ -53,6 +53,8 @@ def shown(course: Path, assignment: str, student: str) -> Path:
 def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Write a verdict into the gradebook, and the notebook for formgrader; points by hand stay.
 
+    Where their answer has changed since they were given, a person is to confirm or to change them.
+
     Returns:
         What the gradebook had otherwise: functions, or "penalty", with the points before and now.
     """
@@ -64,24 +66,34 @@ def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)  # nbgrader makes a submission before it belongs to one
         submission = gradebook.update_or_create_submission(name, student, timestamp=_naive(record["time"]))
-    for part in record["parts"]:
-        grade = gradebook.find_grade(part["cell"], name, name, student)
-        grade.auto_score = part["score"]
-        grade.needs_manual_grade = part["score"] is None
-    is_new_answer = record["answer"] != record.get("answer_before", record["answer"])
-    for cell in handed.assignment.by_hand:
+    verdicts = {part["cell"]: in_words(part) for part in record["parts"]}
+    scores = {part["cell"]: part["score"] for part in record["parts"]}
+    answers = record.get("answers", {})
+    before = record.get("answers_before", answers)
+    for cell in (*scores, *handed.assignment.by_hand):
         grade = gradebook.find_grade(cell, name, name, student)
-        grade.needs_manual_grade = grade.manual_score is None or is_new_answer
+        grade.auto_score = scores.get(cell)
+        if grade.manual_score is None:
+            grade.needs_manual_grade = grade.auto_score is None
+        elif before.get(cell) != answers.get(cell):
+            grade.needs_manual_grade = True
+        if is_of_an_older_answer(grade) and cell in verdicts:
+            given = f"{grade.manual_score:g} points were given by hand for an older answer"
+            verdicts[cell] += f"\n{given}: confirm or change them"
     for notebook in submission.notebooks:
         notebook.late_submission_penalty = record["penalty"]
     gradebook.db.commit()
-    verdicts = {part["cell"]: in_words(part) for part in record["parts"]}
     path = shown(course, name, student)
     path.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(path) as new:
         nbformat.write(laid_out(handed, verdicts), new)
     os.utime(path, (record["time"], record["time"]))
     return changed
+
+
+def is_of_an_older_answer(grade: Any) -> bool:
+    """Return True for points by hand whose answer has changed since, which no person has confirmed yet."""
+    return bool(grade.needs_manual_grade) and grade.manual_score is not None
 
 
 def _changed(gradebook: Any, assignment: str, record: dict[str, Any]) -> list[tuple[str, str, str]]:
@@ -123,7 +135,8 @@ def in_words(part: dict[str, Any]) -> str:
 def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str, dict[str, Any]]:
     """Return score, penalty, what a person must still mark, points by hand and comments, by student.
 
-    ``points`` has what each cell was given, by the marking or by hand, and ``worth`` what it is worth.
+    ``points`` has what each cell was given, by the marking or by hand, and ``worth`` what it is worth;
+    ``for older`` has those by hand that were given for an older answer.
     ``above`` has each cell with more points than it is worth, or with extra credit, and says how many.
     """
     found = {}
@@ -138,6 +151,7 @@ def marks(gradebook: Any, assignment: str, students: Iterable[str]) -> dict[str,
             "most": submission.max_score,
             "penalty": submission.late_submission_penalty,
             "by hand": [grade.name for grade in grades if grade.needs_manual_grade],
+            "for older": {one.name: one.manual_score for one in grades if is_of_an_older_answer(one)},
             "points": {grade.name: grade.score for grade in grades},
             "by the marking": _standing(submission),
             "worth": {grade.name: grade.max_score for grade in grades},

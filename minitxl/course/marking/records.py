@@ -10,7 +10,7 @@ from minitxl.files import read_json
 
 WHAT_TO_DO = (
     "give make mark, which marks this student anew and keeps the damaged file beside the new one, and then "
-    "make feedback; points by hand are in the gradebook and stay"
+    "make feedback; points by hand stay in the gradebook, and are to be confirmed"
 )
 
 
@@ -61,12 +61,14 @@ NEEDED = (
     *("parts", "again", "stored"),
 )
 RECORD: Mapping[str, Rule] = {
-    **dict.fromkeys(("student", "digest", "answer", "answer_before", "file", "isolation", "moodle"), text()),
+    **dict.fromkeys(("student", "digest", "answer", "file", "isolation", "moodle"), text()),
     "again": text(),
     "time": number(-6e10, 2.5e11),  # seconds, of the years that a datetime has
     "due": optional(_date),
     "penalty": number(0),
     "person": _mapping(text()),
+    "answers": _mapping(text()),
+    "answers_before": _mapping(text()),
     "files": whole(1),
     "seed": whole(0),
     "tries": whole(1),

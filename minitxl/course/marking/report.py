@@ -100,7 +100,11 @@ def _state(student: str, mark: dict[str, Any] | None, marked: Marked) -> str:
         return f"look at it: {record['again']}" if is_given_up(record) else "mark again"
     if mark["above"]:
         return f"look at it: {_too_many(mark, marked)}"
-    by_hand = ", ".join(marked.assignment.titles[cell] for cell in mark["by hand"])
+    by_hand = ", ".join(
+        marked.assignment.titles[cell]
+        + (f" ({mark['for older'][cell]:g} points for an older answer)" if cell in mark["for older"] else "")
+        for cell in mark["by hand"]
+    )
     return f"to mark by hand: {by_hand}" if by_hand else "marked"
 
 
