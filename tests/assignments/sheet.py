@@ -11,7 +11,7 @@ import nbformat
 
 from minitxl.course.checker import variants_of
 from minitxl.course.differences import equal
-from minitxl.course.grading import number_shares
+from minitxl.course.grading import number_shares, points
 from minitxl.course.marking.judge import trial_of
 
 SOURCES = Path(__file__).parents[2] / "notebooks" / "assignments"
@@ -149,6 +149,16 @@ class Sheet:
         groups = [replace(trial(seed), mistakes={}).shares(names[attempt])[1] for seed in SEEDS]
         assert not all(groups[0].values())
         assert all(right == groups[0] for right in groups), groups
+
+    def cost(self, cell, changes):
+        """Return the points that the changed solution loses of its graded cell, and how many there are."""
+        names, test = self.handed_in(cell, *changes), f"{cell}-test"
+        attempt, trial = self.trial(test)
+        if test == "numbers-test":
+            _, right = number_shares(names[attempt](), trial, "ada")
+        else:
+            _, right = replace(trial(SEEDS[0]), mistakes={}).shares(names[attempt])
+        return self.points[test] - points(self.points[test], right), self.points[test]
 
     def fewest(self, wrong):
         """Wrong solutions of the function that has fewest of them."""

@@ -75,6 +75,15 @@ def test_the_guide_says_on_which_clock_the_times_in_a_zip_file_are_read_and_how_
 
 
 HARSH = {
+    "attend": ("1_heads_and_masks", "attend", "scores / sqrt(q.shape[-1])", "scores"),
+    "attend`, too": (
+        "1_heads_and_masks",
+        "attend",
+        ('float("-inf")', "-1e9"),
+        ("    weights = weights.masked_fill(~seen, 0.0)\n", ""),
+    ),
+    "seen_keys": ("1_heads_and_masks", "seen", "j < lengths", "j <= lengths"),
+    "layer": ("1_heads_and_masks", "layer", ' @ W["o"]', ""),
     "xl_attention": ("5_xl_attention", "layer", "memory.detach()", "memory"),
     "window_losses": ("2_segments", "score", "model.train(mode)", "model.train()"),
     "look_back": ("3_memory", "look", "back < window", "back <= window"),
@@ -87,7 +96,7 @@ HARSH = {
     "score": ("6_evaluation_and_generation", "score", "torch.no_grad()", "torch.enable_grad()"),
     "weigh": ("3_memory", "weigh", "begins.cumsum(dim=1)", "(begins.cumsum(dim=1) > 0).long()"),
 }
-"""Mistakes whose price the guide names, by function."""
+"""Mistakes whose price the guide names, by function, with what comes behind its name if there are two."""
 
 
 @pytest.mark.parametrize("function", HARSH)
@@ -97,7 +106,7 @@ def test_the_guide_says_what_a_mistake_in_most_groups_costs(function):
     attempt, trial = sheet.trial(f"{cell}-test")
     _, right = trial(0).shares(sheet.handed_in(cell, *change)[attempt])
     most = sheet.points[f"{cell}-test"]
-    said = re.search(rf"costs ([\d.]+) of the (\d+) points of `{function}`", GUIDE)
+    said = re.search(rf"costs ([\d.]+) of the (\d+) points of `{function}", GUIDE)
     assert [float(number) for number in said.groups()] == [most - points(most, right), most]
 
 

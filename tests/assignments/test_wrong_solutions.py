@@ -1,10 +1,11 @@
 """Each wrong solution that students hand in loses the same points for any seed, and is told why."""
 
+import re
 import runpy
 from dataclasses import replace
 
 import pytest
-from sheet import ALL, SEEDS, WRONG
+from sheet import ALL, SEEDS, SOURCES, WRONG
 
 WRONG_OF = {sheet: runpy.run_path(str(WRONG / f"{sheet.stem}.py"))["WRONG"] for sheet in ALL}
 
@@ -38,3 +39,13 @@ def test_the_root_of_another_size_loses_the_same_points_for_any_seed(function, s
 @pytest.mark.parametrize("sheet", ALL, ids=lambda sheet: sheet.stem)
 def test_every_graded_function_meets_five_wrong_solutions(sheet):
     assert sheet.fewest(WRONG_OF[sheet]) >= 5
+
+
+@pytest.mark.parametrize("sheet", ALL, ids=lambda sheet: sheet.stem)
+def test_the_guide_says_how_many_wrong_solutions_cost_how_much_of_their_functions_points(sheet):
+    costs = [sheet.cost(cell, changes) for cell, *changes in WRONG_OF[sheet].values()]
+    small, every = sum(2 * lost <= most for lost, most in costs), sum(lost == most for lost, most in costs)
+    guide = (SOURCES / "README.md").read_text("utf-8")
+    row = f"  | {sheet.stem[0]} | {small} | {len(costs) - small - every} | {every} |\n"
+    table = re.search(r"Of the wrong solutions that `make test` marks.*?\n\n(.*?\n)\n", guide, re.DOTALL)[1]
+    assert row in table
