@@ -1076,6 +1076,30 @@ def test_pages_of_who_came_by_moodle_go_back_under_the_names_that_moodle_gave(
     assert page == (course / "feedback" / "ada" / NAME / f"{NAME}.html").read_text("utf-8")
 
 
+def test_pages_of_who_came_by_canvas_go_back_under_the_numbers_that_canvas_gave(
+    course, verdicts, capsys, monkeypatch
+):
+    (course / "students.csv").write_text(
+        "id,first_name,last_name,canvas_id\nada,Ada,Lovelace,501\nbob,Bob,B,502\ncleo,Cleo,C,\n"
+    )
+    archive = course / "downloaded" / NAME / "submissions.zip"
+    archive.parent.mkdir(parents=True)
+    with ZipFile(archive, "w") as file:
+        file.writestr("lovelaceada_501_98765_my work-1.ipynb", nbformat.writes(solved(course)))
+    own = archive.with_name("bbob_LATE_502_98766_hw.zip")
+    with ZipFile(own, "w") as file:
+        file.writestr("hw.ipynb", nbformat.writes(solved(course)))
+    hand_in(course, "cleo")
+    mark(course)
+    told(course, capsys, monkeypatch, "--feedback")
+    assert not [*(course / "feedback").glob("*for-moodle*")]
+    with ZipFile(course / "feedback" / f"{NAME}-for-canvas.zip") as pages:
+        names = pages.namelist()
+        assert names == ["lovelaceada_501_98765_my work-1.html", "bbob_LATE_502_98766_hw.html"]
+        page = pages.read(names[1]).decode("utf-8")
+    assert page == (course / "feedback" / "bob" / NAME / f"{NAME}.html").read_text("utf-8")
+
+
 def test_no_page_and_no_table_tells_a_hidden_test(course, verdicts, capsys, monkeypatch):
     hand_in(course, "ada")
     said = told(course, capsys, monkeypatch) + told(course, capsys, monkeypatch, "--feedback")

@@ -27,7 +27,7 @@ from minitxl.course.marking.gradebook import holds, open_gradebook, store
 from minitxl.course.marking.isolation import Isolation
 from minitxl.course.marking.judge import JUDGE_SECONDS, stopped
 from minitxl.course.marking.notebooks import Assignment, Handed, read
-from minitxl.course.marking.owners import Roster, moodle_name
+from minitxl.course.marking.owners import Roster, names_back
 from minitxl.course.marking.records import put_aside, read_record
 from minitxl.course.marking.rules import Rules
 from minitxl.course.marking.workers import ONE_AT_A_TIME
@@ -37,7 +37,7 @@ SECONDS = 3600.0
 """Seconds that the marking of one submission may last, on a busy machine."""
 TRIES = 3
 """Times that one and the same submission is tried, before a person has to look at it."""
-OF_HANDING_IN = "time", "on_time", "penalty", "due", "person", "moodle", "file", "files"
+OF_HANDING_IN = "time", "on_time", "penalty", "due", "person", "moodle", "canvas", "file", "files"
 """Fields of a record that say whose a notebook is, and how and when it came: renewed also where the notebook
 is the same."""
 
@@ -157,8 +157,8 @@ class Course:
             record["due"] = None if due is None else due.isoformat()
             person = self.roster.people.get(student, {})
             record["person"] = {k: v for k, v in person.items() if k in ("first_name", "last_name", "email")}
-            moodle = moodle_name(one.path, self.folder, result.assignment.name, self.roster)
-            record |= {"answer": answer, "isolation": self.isolation.name, "moodle": moodle}
+            record |= names_back(one.path, self.folder, result.assignment.name, self.roster)
+            record |= {"answer": answer, "isolation": self.isolation.name}
             record |= {"answers": digests, "file": str(one.path.relative_to(self.folder)), "files": one.files}
             same = old if old and old.get("digest") == digest else None
             if same and student not in again and (not same["again"] or is_given_up(same)):

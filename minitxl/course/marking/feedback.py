@@ -204,14 +204,16 @@ def write(
 ) -> tuple[int, dict[str, str]]:
     """Write each student's page where nbgrader returns it from.
 
-    That is ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html``. Pages of who handed in by Moodle are also put
-    into ``feedback/ASSIGNMENT-for-moodle.zip``, as Moodle takes them back.
+    That is ``feedback/STUDENT/ASSIGNMENT/ASSIGNMENT.html``. Pages of who handed in by Moodle or Canvas are
+    also put into ``feedback/ASSIGNMENT-for-moodle.zip`` or ``-for-canvas.zip``, as these take them back.
 
     Returns:
         How many pages there are, and by student why a page could not be written, which costs no other theirs:
         there is none where the gradebook has other points than the record, as an interrupted run leaves it.
     """
-    pages, for_moodle, failed = 0, dict[str, bytes](), dict[str, str]()
+    pages, failed = 0, dict[str, str]()
+    names = {"moodle": f"{{}}/{assignment.name}.html", "canvas": "{}.html"}
+    archives: dict[str, dict[str, bytes]] = {platform: {} for platform in names}
     for student, record in records.items():
         if student not in found:
             continue
@@ -224,18 +226,21 @@ def write(
             with atomic_write(path) as new:
                 new.write_bytes(text)
             _for_the_exchange(course / "submitted" / student / assignment.name, path.parent, record["time"])
-            if record.get("moodle"):
-                name = f"{record['moodle']}/{assignment.name}.html"
-                name.encode("utf-8")  # half a character is this student's error, and not the archive's
-                for_moodle[name] = text
+            for platform, form in names.items():
+                if record.get(platform):
+                    name = form.format(record[platform])
+                    name.encode("utf-8")  # half a character is this student's error, and not the archive's
+                    archives[platform][name] = text
             pages += 1
         except Exception as error:
             failed[student] = f"{type(error).__name__}: {error}"
-    if for_moodle:
+    for platform, texts in archives.items():
+        if not texts:
+            continue
         with (
-            atomic_write(course / "feedback" / f"{assignment.name}-for-moodle.zip") as new,
+            atomic_write(course / "feedback" / f"{assignment.name}-for-{platform}.zip") as new,
             zipfile.ZipFile(new, "w", zipfile.ZIP_DEFLATED) as archive,
         ):
-            for name, text in for_moodle.items():
+            for name, text in texts.items():
                 archive.writestr(name, text)
     return pages, failed

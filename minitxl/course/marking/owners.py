@@ -202,11 +202,13 @@ def _others(parts: list[str], owner: str | None, assignment: str, roster: Roster
     return tuple(sorted({one for one in map(_only, each) if one and one != owner}))
 
 
-def moodle_name(path: Path, course: Path, assignment: str, roster: Roster) -> str:
-    """Return what Moodle's name of a submission begins with, and "" for one from elsewhere.
+def names_back(path: Path, course: Path, assignment: str, roster: Roster) -> dict[str, str]:
+    """Return by which names Moodle and Canvas take a page for a submission back, "" for one from elsewhere.
 
-    A page for this student comes back by a zip file of Moodle's "Upload multiple feedback files" under
-    the same beginning.
+    Moodle's is the folder in a zip file of its "Upload multiple feedback files", and Canvas's the file's name
+    without its ending in one of its "Upload Submissions".
     """
-    match = MOODLE.fullmatch(told(path, course, assignment, roster).part)
-    return match["head"] if match and match["head"].rstrip("_").endswith("_file") else ""
+    part = told(path, course, assignment, roster).part
+    moodle, canvas = MOODLE.fullmatch(part), CANVAS.fullmatch(part)
+    takes_files = moodle and moodle["head"].rstrip("_").endswith("_file")
+    return {"moodle": moodle["head"] if moodle and takes_files else "", "canvas": part if canvas else ""}

@@ -61,7 +61,7 @@ NEEDED = (
     *("parts", "again", "stored"),
 )
 RECORD: Mapping[str, Rule] = {
-    **dict.fromkeys(("student", "digest", "answer", "file", "isolation", "moodle"), text()),
+    **dict.fromkeys(("student", "digest", "answer", "file", "isolation", "moodle", "canvas"), text()),
     "again": text(),
     "time": number(-6e10, 2.5e11),  # seconds, of the years that a datetime has
     "due": optional(_date),
