@@ -51,6 +51,8 @@ def mark(course: Course, name: str, again: bool | list[str]) -> Marked:
     print(f"\n{name}")
     for title, (head, rows) in report.tables(course, marked).items():
         print(report.written(title, head, rows))
+    if words := report.without_time(marked):
+        print(words)
     print(f"machine time: {report.machine_time(marked, course.processes)}")
     return marked
 

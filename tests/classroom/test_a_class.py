@@ -656,6 +656,41 @@ def test_canvass_word_that_a_notebook_came_in_time_counts_more_than_its_archives
     assert "Canvas" not in bob["handed in"]
 
 
+MOODLES = ["Ada Lovelace_1_assignsubmission_file_/x.ipynb", "Bob B_2_assignsubmission_file_x.ipynb"]
+"""Two notebooks in Moodle's archive."""
+
+
+@pytest.mark.parametrize(
+    ("hours", "day", "who"),
+    [
+        ((12, 12), 13, "ada, bob"),
+        ((9, 12), 13, ""),
+        ((12, 12), 12, ""),  # in time, also by the time of the download
+        ((0, 0), 1, "ada, bob"),  # of 1980, where the calendar of zip files begins
+    ],
+)
+def test_who_gets_a_penalty_for_the_time_of_a_download_from_moodle_is_told_with_what_to_do(
+    course, verdicts, capsys, monkeypatch, hours, day, who
+):
+    archive = course / "downloaded" / NAME / "submissions.zip"
+    archive.parent.mkdir(parents=True)
+    date = (1980, 1, 1) if day == 1 else (2026, 10, day)
+    with ZipFile(archive, "w") as file:
+        for name, hour in zip(MOODLES, hours, strict=True):
+            file.writestr(ZipInfo(name, (*date, hour, 0, 0)), nbformat.writes(solved(course)))
+    os.utime(archive, ((DUE + timedelta(days=2)).timestamp(),) * 2)
+    hand_in(course, "cleo", when=DUE + timedelta(days=2))
+    said = told(course, capsys, monkeypatch)
+    found = re.search(r"^no time of hand-in: .* is taken for (.*), and costs a penalty: give .*$", said, re.M)
+    assert ", ".join(re.findall(r"(\w+) \(2026-", found[1] if found else "")) == who
+    assert not found or f'under [extensions."{NAME}"] in course.toml' in found[0]
+    if found:
+        (course / "course.toml").write_text(
+            f'{RULES}[extensions."{NAME}"]\nada = 2026-10-30T00:00:00Z\nbob = 2026-10-30T00:00:00Z\n'
+        )
+        assert "no time of hand-in" not in told(course, capsys, monkeypatch)
+
+
 def test_who_hands_in_the_published_solution_is_shown_and_who_wrote_one_function_like_it_is_not(
     course, verdicts
 ):

@@ -51,8 +51,9 @@ class Marked:
     """One assignment after a run: verdicts by student, and what could not be marked, with the reason.
 
     ``unreadable`` says why, by student, where the newest file that was handed in is no notebook to mark,
-    ``changed`` has which points in the gradebook this run changed: student, function, before and now; and
-    ``others`` has the students whom names in one's own files tell of, each with such a file.
+    ``changed`` has which points in the gradebook this run changed: student, function, before and now;
+    ``others`` has the students whom names in one's own files tell of, each with such a file, and ``untimed``
+    has who gets a penalty though no one knows when their notebook came.
     """
 
     assignment: Assignment
@@ -63,6 +64,7 @@ class Marked:
     anew: list[str] = field(default_factory=list)
     changed: list[tuple[str, str, str, str]] = field(default_factory=list)
     others: dict[str, dict[str, Path]] = field(default_factory=dict)
+    untimed: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
 
@@ -153,6 +155,8 @@ class Course:
             late = self.rules.penalty(result.assignment.name, student, one.when, most)
             record = {"student": student, "digest": digest, "time": one.when.timestamp()}
             record |= {"on_time": one.on_time, "penalty": 0.0 if one.on_time else late}
+            if record["penalty"] and not one.has_time:
+                result.untimed.append(student)
             due = self.rules.due_of(result.assignment.name, student)
             record["due"] = None if due is None else due.isoformat()
             person = self.roster.people.get(student, {})

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from minitxl.course.marking.owners import AGAIN, ARCHIVE, UNPACKED, Roster, told
+from minitxl.course.marking.owners import AGAIN, ARCHIVE, MOODLE, UNPACKED, Roster, told
 from minitxl.data.archives import members, outsiders
 from minitxl.files import reason
 
@@ -35,6 +36,8 @@ LONGEST_NAME, LONGEST_PATH = 150, 1000
 """Bytes of a folder's or file's name in an archive, and of a whole path, that are taken over as they are."""
 EARLIEST, LATEST = datetime(1980, 1, 1, tzinfo=UTC), datetime(2200, 1, 1, tzinfo=UTC)
 """Times between which something can have been handed in; a file or a student may name any other."""
+TOGETHER = 600.0
+"""Seconds within which no whole class hands in: Moodle wrote the time of the download to each file."""
 DEEPEST = 3
 """Zip files in zip files are unpacked so many times."""
 
@@ -45,7 +48,7 @@ class Found:
 
     ``files`` is how many notebooks of the student's there are, of which this is the newest. ``others`` are
     students whom names in the student's own files and archives tell of, each with the first such file.
-    ``on_time`` is Canvas's word.
+    ``on_time`` is Canvas's word. ``has_time`` is False where Moodle's archive has no times but its own.
     """
 
     student: str
@@ -55,6 +58,7 @@ class Found:
     files: int = 1
     others: dict[str, Path] = field(default_factory=dict)
     on_time: bool = False
+    has_time: bool = True
 
 
 class Damaged(NamedTuple):
@@ -153,10 +157,8 @@ def _unpack(archive: Path, target: Path, leave_out: list[str], *, is_own: bool) 
         for name, blocks in members(archive, leave_out=leave_out):
             is_read = Path(name).suffix.lower() in (NOTEBOOK, ARCHIVE)
             path = _written(half, _shortened(Path(name)), b"".join(blocks) if is_read else b"")
-            when = whole
-            with suppress(ValueError, OverflowError):  # no day of the calendar
-                when = whole if is_own else datetime(*times[name]).timestamp()
-            os.utime(path, (when, when))
+            when = None if is_own else _time_in(times[name])
+            os.utime(path, (whole if when is None else when,) * 2)
         target.mkdir(exist_ok=True)
         new = sorted(one for one in half.rglob("*") if one.is_file())
         if is_own:
@@ -228,6 +230,35 @@ def _take_over(new: Path, place: Path) -> None:
     new.replace(place)
 
 
+def _archive_of(path: Path, downloaded: Path) -> Path | None:
+    """Return the outermost archive that a file was unpacked from, if any."""
+    folders = [one for one in path.parents if one.is_relative_to(downloaded) and one.suffix == UNPACKED]
+    return folders[-1].with_suffix(ARCHIVE) if folders else None
+
+
+def _has_times(archive: Path) -> bool:
+    """Return False for an archive of Moodle's that does not say when each file of it was handed in.
+
+    All of its files are from one moment then, that of the download, or from no day of the calendar.
+    """
+    times: dict[str, float | None] = {}
+    with suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(archive) as file:
+        for one in file.infolist():
+            heads = (match["head"] for part in Path(one.filename).parts if (match := MOODLE.fullmatch(part)))
+            if not one.is_dir() and (head := next(heads, None)):
+                times[head] = _time_in(one.date_time)
+    known = [when for when in times.values() if when is not None]
+    return not times or len(known) == 1 or (len(known) > 1 and max(known) - min(known) > TOGETHER)
+
+
+def _time_in(told: tuple[int, int, int, int, int, int]) -> float | None:
+    """Return the time that a zip file tells of a member; None for the first one that it can, or no day."""
+    with suppress(ValueError, OverflowError):
+        when = datetime(*told)
+        return None if when == datetime(1980, 1, 1) else when.timestamp()
+    return None
+
+
 def time_of(path: Path, course: Path, said: str | None) -> datetime:
     """Return when a notebook was handed in: by the exchange's word, else by the file's time."""
     stamp = path.parent / "timestamp.txt"
@@ -257,6 +288,7 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
     """
     found: dict[str, Found] = {}
     lost = []
+    has_times = cache(_has_times)  # once an archive
     for path in candidates(course, assignment, roster):
         if isinstance(path, Damaged):
             student, said, *_ = told(path.path, course, assignment, roster)
@@ -274,7 +306,9 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
         except OSError as error:  # of a link to nowhere
             lost.append(Lost(path, reason(error)))
             continue
-        one = Found(student, path, when, _version(path), 1, dict.fromkeys(others, path), on_time)
+        archive = _archive_of(path, course / "downloaded" / assignment)
+        has_time = archive is None or has_times(archive)
+        one = Found(student, path, when, _version(path), 1, dict.fromkeys(others, path), on_time, has_time)
         old = found.get(student)
         if old is not None:
             newer = one if (one.when, one.version) > (old.when, old.version) else old

@@ -196,6 +196,19 @@ def _signs_of(
         yield [student, "reaches for what is not its own", "; ".join(where)]
 
 
+def without_time(marked: Marked) -> str:
+    """Return in a sentence who gets a penalty for the time of a download, and what to do; "" for no one."""
+    if not (students := [one for one in marked.untimed if one in marked.records]):
+        return ""
+    each = ", ".join(f"{one} ({came(marked.records[one])})" for one in students)
+    return visible(
+        "no time of hand-in: Moodle's zip file has one time for all of its files, so the time of the "
+        f"download is taken for {each}, and costs a penalty: give who came in time an extension under "
+        f'[extensions."{marked.assignment.name}"] in course.toml that ends later than that, or take the due '
+        "date of this assignment out of it"
+    )
+
+
 def machine_time(marked: Marked, processes: int) -> str:
     """Return in a sentence what the marking took, with so many processes."""
     each = [record["seconds"] for record in marked.records.values()]
