@@ -13,7 +13,7 @@ from minitxl.course.differences import written
 from minitxl.course.grading import LEFT_ALONE
 from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.judge import judged, trial_of
-from minitxl.course.marking.workers import ATTEMPTS, Worker
+from minitxl.course.marking.workers import ATTEMPTS, UnaskedError, Worker
 
 ROOT = Path(__file__).parents[2]
 TRIAL = """
@@ -144,9 +144,10 @@ class Escaping:  # runs a command wherever it is unpickled
 
 RESULT = dict(then="result", steps=[], value=dict(tensor="w0"), after=dict(list=[]))
 
-def answer(blob, text=json.dumps(RESULT).encode()):  # sends the judge these bytes in place of a result
+def answer(blob, text=RESULT):  # sends the judge these bytes in place of a result
     for one in gc.get_objects():
         if type(one).__name__ == "Channel":
+            text = json.dumps(text | dict(asked=one.asked)).encode() if isinstance(text, dict) else text
             one.there.write(len(text).to_bytes(8, "big") + len(blob).to_bytes(8, "big") + text + blob)
             one.there.flush()
             os._exit(0)
@@ -303,7 +304,7 @@ def reduced(x, how):
 def named(x, how):
     step = dict(op="os.system.default", args=dict(list=["touch MARKER"]))
     step |= dict(kwargs=dict(dict=[]), grad=True, out=[])
-    return answer(b"", json.dumps(dict(steps=[step], then="result")).encode())
+    return answer(b"", dict(steps=[step], then="result"))
 
 def memory(x, how):
     with open("/proc/self/maps") as maps, open("/proc/self/mem", "rb", 0) as mine:
@@ -660,3 +661,45 @@ def test_a_loop_that_never_ends_costs_processor_time_and_no_other_function(monke
     assert found["endless"]["score"] == 0
     assert "is there a loop or a recursion that never ends?" in found["endless"]["message"]
     assert found["right"]["score"] == 5
+
+
+MORE = """
+import gc
+
+calls = []
+
+def more(x, how):
+    calls.append(1)
+    if len(calls) == AT:
+        (channel,) = [one for one in gc.get_objects() if type(one).__name__ == "Channel"]
+        asked = channel.asked
+        for _ in range(TIMES):
+            channel.asked = ASKED
+            channel.tell(dict(then="result", value=1, after=None), {})
+        channel.asked = asked
+    return x * how["times"]
+"""
+"""Sends more answers than it is asked for, in one of its four calls."""
+
+
+@pytest.mark.parametrize(
+    ("asked", "times", "at", "words"),
+    [
+        ("asked", 1, 1, "called with "),  # by the mark of its own question: a wrong answer to this one
+        ("asked", 1, 4, "called with "),
+        ("asked", 1000, 4, "called with "),
+        ("None", 1, 1, str(UnaskedError())),
+        ("'0' * 16", 1, 4, str(UnaskedError())),
+    ],
+)
+def test_who_sends_more_answers_than_are_asked_for_is_told_so_and_gives_no_other_function_one_of_them(
+    asked, times, at, words
+):
+    more = MORE.replace("AT", str(at)).replace("ASKED", asked).replace("TIMES", str(times))
+    cells = [("more", more), ("b", body("right", "return x * how['times']"))]
+    cells += [("c", body("wrong", "return x ** 2"))]
+    found = judge(cells, ["more", "right", "wrong"])
+    assert found["more"]["score"] == 0
+    assert found["more"]["message"].startswith(words)
+    assert (found["right"]["score"], found["right"]["message"]) == (5, "right")
+    assert found["wrong"]["message"] == "it is squared"

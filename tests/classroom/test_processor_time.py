@@ -39,7 +39,7 @@ def dear(x, how):
     draw = dict(op="aten.rand.default", args=dict(list=[dict(list=[6000, 6000])]), out=["a"])
     solve = dict(op="aten._linalg_eigvals.default", args=dict(list=[dict(tensor="a")]), out=["b"])
     steps = [one | dict(kwargs=dict(dict=[]), grad=False, inference=False) for one in (draw, solve)]
-    return answer(b"", json.dumps(RESULT | dict(steps=steps)).encode())
+    return answer(b"", RESULT | dict(steps=steps))
 """
 """Tells of an operation that it does not compute itself, and that takes minutes."""
 ASKING_TRIAL = """

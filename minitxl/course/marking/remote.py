@@ -12,7 +12,7 @@ from minitxl.course.marking import frames
 from minitxl.course.marking.arguments import Sent, change_as_told
 from minitxl.course.marking.left_out import quoted, shortened
 from minitxl.course.marking.replay import RefusedError, Replay, ReplayError, TooLongError
-from minitxl.course.marking.workers import ASLEEP, ENDLESS, WAITING, MarkAgainError, Worker
+from minitxl.course.marking.workers import ASLEEP, ENDLESS, WAITING, MarkAgainError, UnaskedError, Worker
 
 REPLAY = 3
 """Limit of the judge's processor time for a function, in those of its worker: it computes gradients too."""
@@ -31,13 +31,20 @@ class Remote:
         self.lasting = max(seconds, 1) * WAITING
         self.until = process_time() + REPLAY * seconds
         self.constants_made = False  # tensors of numbers that no operation made, as by numpy or from a list
+        self.is_called = False
         self.undefined = ""  # why no such function is there, where its cell was filled in
 
     def __call__(self, *case: Any) -> Any:
-        self.worker.start()
-        self.worker.sleep_left = self.sleep_left
         try:
-            return self._call(case)
+            try:
+                return self._started(case)
+            except UnaskedError:
+                if self.is_called:
+                    raise
+                self.worker.stop()  # what another function of this worker sent costs this one nothing
+                return self._started(case)
+            finally:
+                self.is_called = True
         except (Gone, MarkAgainError):
             self.worker.stop()
             raise
@@ -45,6 +52,11 @@ class Remote:
             raise error.with_traceback(None) from None
         finally:
             self.sleep_left = self.worker.sleep_left
+
+    def _started(self, case: tuple[Any, ...]) -> Any:
+        self.worker.start()
+        self.worker.sleep_left = self.sleep_left
+        return self._call(case)
 
     def _call(self, case: tuple[Any, ...]) -> Any:
         replay, given = Replay(self.until), dict[int, Callable[..., Any]]()

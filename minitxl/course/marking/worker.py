@@ -157,9 +157,10 @@ class Channel:
             os.dup2(nowhere, stream)
         self.recorder = Recorder()
         self.given: dict[int, Given | GivenModule] = {}
+        self.asked: str | None = None  # the mark of the judge's last frame, which each answer to it repeats
 
     def send(self, header: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> None:
-        self.there.write(frames.pack(header, tensors))
+        self.there.write(frames.pack(header | {"asked": self.asked}, tensors))
         self.there.flush()
 
     def receive(self) -> tuple[dict[str, Any], dict[str, Tensor]]:
@@ -167,7 +168,9 @@ class Channel:
         if len(head) < frames.HEAD:
             os._exit(0)
         text, blob = frames.lengths(head)
-        return frames.unpack(self.here.read(text), self.here.read(blob))
+        header, tensors = frames.unpack(self.here.read(text), self.here.read(blob))
+        self.asked = header.get("asked")
+        return header, tensors
 
     def tell(self, header: dict[str, Any], values: dict[str, Tensor]) -> None:
         """Send what happened since the last time, and ``values`` of the tensors that are named in it."""

@@ -1,6 +1,7 @@
 """A worker, as the judge sees it: a sandbox with a submission in it, its limits and its end."""
 
 import os
+import secrets
 import selectors
 import signal
 import subprocess
@@ -39,6 +40,13 @@ class MarkAgainError(BaseException):
     """The machine failed, and not the submission: no points are given or taken."""
 
 
+class UnaskedError(Gone):
+    """An answer came to another question than the last: the worker has sent more than it was asked for."""
+
+    def __init__(self) -> None:
+        super().__init__("it sends more answers than it is asked for: none of its results can be read")
+
+
 class Worker:
     """A sandbox with a submission in it; ``cells`` are the names and sources of what it runs first."""
 
@@ -51,6 +59,7 @@ class Worker:
         self.used = 0.0
         self.attempts, self.left = ATTEMPTS, CELLS_SECONDS
         self.sleep_left = ASLEEP
+        self.asked: str | None = None  # a mark of the last frame that was sent, which no one can foresee
 
     def start(self) -> None:
         """Start a worker if none runs, and run the cells; what ends or stops it is left out next time."""
@@ -98,7 +107,7 @@ class Worker:
         return False
 
     def _launch(self) -> None:
-        self.sandbox = self.isolation.start()
+        self.sandbox, self.asked = self.isolation.start(), None
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
@@ -134,7 +143,9 @@ class Worker:
     def send(self, header: dict[str, Any], tensors: frames.Tensors | None = None) -> None:
         """Send a frame; a worker that does not read it is gone."""
         assert self.process.stdin is not None
-        left, until = memoryview(frames.pack(header, tensors)), monotonic() + STARTING
+        self.asked = secrets.token_hex(8)
+        frame = frames.pack(header | {"asked": self.asked}, tensors)
+        left, until = memoryview(frame), monotonic() + STARTING
         while left:
             self._wait(self.process.stdin, selectors.EVENT_WRITE, until, None)
             try:
@@ -145,6 +156,8 @@ class Worker:
     def receive(self, seconds: float | None, lasting: float) -> tuple[dict[str, Any], frames.Tensors]:
         """Return the next frame; Gone where it takes more than so many seconds of processor time, or sleeps.
 
+        UnaskedError where it does not answer the frame that was sent last.
+
         ``lasting`` are the seconds by the clock after which the machine is taken to be too busy. On a busy
         machine a worker is ready to compute, and does not sleep.
         """
@@ -153,11 +166,14 @@ class Worker:
         limit = None if seconds is None else (began, seconds)
         try:
             text, blob = frames.lengths(self._read(frames.HEAD, until, limit))
-            return frames.unpack(self._read(text, until, limit), self._read(blob, until, limit))
+            told, tensors = frames.unpack(self._read(text, until, limit), self._read(blob, until, limit))
         except frames.FrameError:
             raise Gone("it writes to where its results are read, or they are too large to read") from None
         finally:
             self.used += max(0.0, self.seconds() - began)
+        if told.get("asked") != self.asked:
+            raise UnaskedError
+        return told, tensors
 
     def _read(self, length: int, until: float, limit: tuple[float, float] | None) -> bytes:
         assert self.process.stdout is not None
