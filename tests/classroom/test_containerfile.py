@@ -19,6 +19,7 @@ from minitxl.course.marking import isolation
 from minitxl.course.marking.isolation import WORKER, Isolation, container
 from minitxl.course.marking.judge import judged
 from minitxl.course.marking.notebooks import Assignment, Handed
+from minitxl.course.marking.workers import MarkAgainError, Worker
 
 ROOT = Path(__file__).parents[2]
 LINES = (ROOT / "notebooks" / "assignments" / "Containerfile").read_text("utf-8").splitlines()
@@ -148,3 +149,14 @@ def test_a_container_is_timed_and_ended_though_the_program_only_asked_for_it(pro
     assert [part["score"] for part in parts] == [0, 3]
     assert parts[0]["seconds"] >= 1
     assert running(program) == []
+
+
+def test_an_image_with_a_worker_of_another_version_costs_no_points_and_is_to_be_built_again():
+    program = f"import os, sys; sys.path.insert(0, {str(isolation.HERE)!r}); import frames; "
+    program += "os.write(1, frames.pack(dict(ready=1)))"
+    older = Worker(Isolation("container of another version", "", (sys.executable, "-I", "-c", program)), [])
+    try:
+        with pytest.raises(MarkAgainError, match="has a worker of another version: build it again"):
+            older.start()
+    finally:
+        older.stop()

@@ -117,6 +117,11 @@ class Worker:
             raise MarkAgainError(f"the sandbox does not start: {gone}") from None
         if "ready" not in told:
             raise MarkAgainError("the sandbox does not start")
+        if "asked" not in told:
+            raise MarkAgainError(
+                "the container's image has a worker of another version: build it again, as the first lines "
+                "of notebooks/assignments/Containerfile say"
+            )
         self.first = self.sandbox.first()
 
     @property
