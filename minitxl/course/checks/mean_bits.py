@@ -34,12 +34,12 @@ predictions = Predictions(
     ),
     Question(
         "wrong_memory",
-        "After 900 steps with the memory of another row: on which text is the loss worse than with the right "
-        "memory?",
+        "After 900 steps with the memory of another row: on which text is the loss worse by more than a "
+        "twentieth of a bit than with the right memory?",
         answer="training",
         choices=("training", "test", "both", "neither"),
-        why="there each row reads unrelated text as its past, and the difference counts. At the test rows "
-        "are in order, so the bug is absent, and the difference is open",
+        why="there each row reads unrelated text as its past. At the test rows are in order, so the bug is "
+        "absent. The loss is worse there too, in each seed, but by a few hundredths at most",
     ),
     Question(
         "exchanged",
