@@ -201,7 +201,10 @@ def run(
             row = race(machine, systems, work, size, settings, report=note)
         versions |= {name: system.pop("versions") for name, system in row["systems"].items()}
         rows.append({"work": work, "size": size_name, **row})
-    return {"reference": settings["reference"], "items": rows, "versions": versions}
+    ran_on = (
+        "a GPU" if device == "cuda" else f"{settings['threads']} CPU thread{'s' * (settings['threads'] > 1)}"
+    )
+    return {"reference": settings["reference"], "machine": ran_on, "items": rows, "versions": versions}
 
 
 def race(

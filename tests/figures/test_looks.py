@@ -188,7 +188,7 @@ def test_the_four_marks_have_their_names_and_numbers():
     marked = {tuple(line.get_xydata()[0]) for line in memory.lines if line.get_marker() != "None"}
     for key in curves.GRID:
         place = data[key]["mem_len"], data[key]["bits"]["mean"]
-        assert named_marks[f"{curves.IN_GRID[key]}: {place[1]:.2f}"] == place
+        assert named_marks[f"{curves.GRID[key].name}: {place[1]:.2f}"] == place
         assert place in marked
     faded = [line for line in memory.lines if line.get_marker() == "None"]
     whole = {one.colour.lower() for one in curves.GRID.values()}
@@ -230,10 +230,23 @@ def test_the_cost_of_a_token_has_one_unit_and_no_empty_decade():
 @pytest.mark.parametrize("draw", [figures.bench, figures.bench_reading, figures.bench_generation])
 def test_the_title_of_a_race_rounds_as_its_marks_do(draw):
     figure = draw(stored("bench")).figure
-    said = re.findall(r"[0-9.]+", figure.get_suptitle())
+    said = re.findall(r"[0-9]+\.[0-9]+", figure.get_suptitle())
     labels = {text.get_text() for axes in figure.axes for text in axes.texts}
     assert len(said) >= 2
     assert set(said) <= labels
+
+
+@pytest.mark.parametrize("name", [name for name in DRAWN if name.startswith("bench")])
+def test_the_title_of_a_race_says_what_it_ran_on_and_whether_over_words(name):
+    result, draw = DRAWN[name]
+    whole = results.read(FIGURES / f"{result}.json")
+    assert whole.provenance["device"].startswith("CPU")
+    ran_on = f"{whole.settings['threads']} CPU threads"
+    title = figure_of(name).get_suptitle()
+    assert title.endswith(f", on {ran_on}")
+    assert ("over words" in title) == ("words" in name)
+    other = draw(whole.data | {"machine": "a GPU"})
+    assert other.figure.get_suptitle() == title.replace(ran_on, "a GPU")
 
 
 @pytest.mark.parametrize("draw", [figures.bench, figures.bench_reading, figures.bench_generation])
@@ -486,8 +499,8 @@ def test_a_panel_of_context_lengths_names_its_group_and_explains_only_marks_that
 
 def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_the_words_what_not():
     rows = stored("copying")["rows"]
-    needed = "What two layers must pass on is copied only if the gradient flows through memory"
-    assert reach._what_is_copied(rows) == needed
+    needed = "What two layers must pass on can be copied only if the gradient flows through memory"
+    assert reach._what_is_copied(rows) == f"{needed}, and not always then"
     dips = [
         "20 back at offsets 0 (18 %), 1 (18 %), 2 (25 %), 3 (30 %)",
         "24 back at offsets 6 (68 %), 7 (69 %)",
@@ -497,7 +510,10 @@ def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_the_words
     assert reach._dips(rows[:1]) == ""
     seldom = "What two layers must pass on is seldom copied, even if the gradient flows through memory"
     assert reach._what_is_copied(rows[:2]) == seldom
-    assert reach._what_is_copied([rows[0], *rows[2:]]) == needed
+    assert reach._what_is_copied([rows[0], *rows[2:]]) == f"{needed}, and not always then"
+    flowing = [one | {"mean": max(one["mean"], 0.9)} for one in rows[2]["flowing"]["by_offset"]]
+    without_dips = rows[2] | {"flowing": rows[2]["flowing"] | {"by_offset": flowing}}
+    assert reach._what_is_copied([rows[0], without_dips]) == needed
     assert reach._what_is_copied(rows[:1]).endswith("copies only what one layer reaches")
     assert reach._what_is_copied([{**row, "stopped": row["flowing"]} for row in rows]) == ""
 
@@ -529,15 +545,17 @@ def test_each_mean_of_training_parts_says_whether_it_counts():
 
 def test_the_title_of_the_schedules_names_what_counts_as_ahead():
     found = stored("training_parts")["schedules"]
-    open_ = "each at its best peak, neither surely is"
-    assert parts._ahead(found) == f"At a peak of 0.008 the falling rate is ahead;\n{open_}"
+    open_ = "each at its best peak, it is open which is better"
+    assert parts._ahead(found) == f"At a peak of 0.008 falling to 0 beats staying there;\n{open_}"
     clear = {"cost": {"constant": {"seeds": [-0.2, -0.21, -0.19], "mean": -0.2}}, "peaks": {"falling": 0.1}}
-    title = "At a peak of 0.1 the constant rate is ahead;\neach at its best peak, the constant one is"
+    title = (
+        "At a peak of 0.1 staying there beats falling to 0;\neach at its best peak, staying there is better"
+    )
     assert parts._ahead({"at_peaks": [clear], "at_best_peaks": clear}) == title
     few = {"cost": {"constant": {"seeds": [-0.2, -0.2], "mean": -0.2}}, "peaks": {"falling": 0.1}}
     assert (
         parts._ahead({"at_peaks": [few], "at_best_peaks": few})
-        == f"At no peak is a rate surely ahead;\n{open_}"
+        == f"At each peak it is open whether falling to 0 is better;\n{open_}"
     )
 
 
@@ -579,6 +597,27 @@ def test_the_titles_of_equal_bytes_hold_in_every_seed():
     assert max(data["more"]["steps"]["full_context"]["seeds"]) < 0
     mixed = {kind: {"full_context": {"seeds": [-1, 1]}} for kind in data["more"]}
     assert equal_bytes._finding({"more": mixed}, "full_context") == "with memory, or with longer segments"
+
+
+def test_the_schedules_have_a_bar_from_seed_to_seed_and_none_covers_another():
+    (axes,) = figure_of("schedules").axes
+    rows = stored("training_parts")["schedules"]["at_peaks"]
+    places = []
+    for name, drawn in zip(parts.LINES, axes.containers, strict=True):
+        (bars,) = drawn[2]
+        for row, segment in zip(rows, bars.get_segments(), strict=True):
+            seeds = row["bits"][name]["seeds"]
+            assert segment[:, 1].tolist() == pytest.approx([min(seeds), max(seeds)])
+            places.append(round(float(segment[0, 0]), 6))
+    assert len(set(places)) == len(places)
+
+
+def test_the_axis_says_up_to_which_length_models_without_memory_were_read():
+    (axes,) = figure_of("ablation_lengths").axes
+    longest = {line.get_label(): max(line.get_xdata()) for line in axes.lines}
+    without = {length for name, length in longest.items() if name.endswith("no memory")}
+    assert without == {64}
+    assert "without memory were read with at most 64" in axes.get_xlabel()
 
 
 def test_the_title_of_the_longer_training_says_the_perplexity_with_each_memory():

@@ -28,9 +28,13 @@ SIZES = {
     "M": "12 layers of width 512",
     "M16": "12 layers of width 512, 16 texts",
     "large": "24 layers of width 1,024",
-    "words": "10,000 words",
-    "adaptive": "267,735 words",
+    "words": "vocabulary of 10,000 words",
+    "adaptive": "vocabulary of 267,735 words",
 }
+OVER_WORDS = {"words", "adaptive"}
+"""Those sizes whose tokens are words."""
+STORED_ON = "2 CPU threads"
+"""What the stored races ran on, for data that do not say it."""
 ON_TWO_LINES = {
     "minitxl-explicit": "minitxl, written\nout plainly",
     "vanilla": "minitxl, absolute,\nno memory",
@@ -87,7 +91,7 @@ def _races(data: Data, *works: str) -> Picture:
         shown[0].plot([], [], "o", color="#606060", ms=7, label="median")
         shown[0].plot([], [], "-", color="#606060", label="quartile to quartile")
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=2)
-        found = _found(rows, data["reference"])
+        found = f"{_found(rows, data['reference'])}, on {data.get('machine', STORED_ON)}"
         headline(figure, found)
     return Picture(figure, f"{found}. {' '.join(alt)}")
 
@@ -123,7 +127,8 @@ def _found(rows: Sequence[Data], reference: str) -> str:
     for row in rows:
         speeds.setdefault(doing[row["work"]], []).append(row["systems"]["minitxl"]["speed"]["median"])
     told = " and ".join(f"{verb} {_between(found)} times" for verb, found in speeds.items())
-    return f"minitxl {told} as fast as the {_name(reference)}"
+    over = " over words" if {row["size"] for row in rows} <= OVER_WORDS else ""
+    return f"minitxl {told} as fast as the {_name(reference)}{over}"
 
 
 def _name(system: str) -> str:

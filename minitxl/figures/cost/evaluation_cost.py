@@ -42,7 +42,7 @@ def evaluation_cost(data: Data) -> Picture:
             draw_medians(cost, lengths, spreads, way, memory=side == "cached")
         longer.set(
             title=fitted(_how_much_longer(rows[-1])),
-            ylabel="times as much by sliding window\nas by cached evaluation, log scale",
+            ylabel="a sliding window takes so many times\nas much as cached evaluation, log scale",
         )
         sliding, cached = (_milliseconds(rows[-1], side)["median"] for side in WAYS)
         cost.set(

@@ -25,7 +25,7 @@ HELD = {
 }
 """Parts of what a GPU holds: names in the result, place in the scale of colours, and hatch."""
 LINKS = {
-    "measured": ("two processes here, rate measured", "o", 0.0),
+    "measured": ("on this machine", "o", 0.0),
     "ethernet": ("10-gigabit Ethernet", "s", 0.3),
     "pcie": ("PCIe 4.0 x16", "^", 0.5),
     "nvlink": ("NVLink", "D", 0.68),
@@ -62,13 +62,14 @@ def scaling(data: Data) -> Picture:
         axes.plot([], [], color="grey", label="gradients sent after the backward pass")
         label = "most that is gained if they are sent during it"
         axes.fill_between([], [], [], color="grey", alpha=0.3, label=label)
+        axes.plot([], [], "--", color="grey", label="rate measured between two processes")
         axes.set_xscale("log", base=2)
         axes.set_xticks(gpus, [str(number) for number in gpus])
         axes.set(
             title=fitted(_by_link(name, data["presets"][name]["scaling"]["assumed"])),
             xlabel=f"GPUs of {rate:.0f} TFLOP/s (assumed), log scale",
             ylabel="speed for each GPU,\n% of a single one's",
-            ylim=(0, 105),
+            ylim=(-8 if is_narrow() else 0, 105),  # room for the lowest name
         )
         write_ends(axes, ends, least=0.2 if is_narrow() else 0.06)
         legend_outside(figure, ncols=2)

@@ -3,7 +3,7 @@
 from typing import Any
 
 from minitxl.figures.marks import LINE_AND_BAND, in_per_cent, seed_band, signed
-from minitxl.figures.picture import BITS, Data, Picture, drawing, headline, legend_outside
+from minitxl.figures.picture import BITS, Data, Picture, drawing, fitted, headline, is_narrow, legend_outside
 from minitxl.figures.systems import SYSTEMS, named
 
 COUNTED = {
@@ -22,7 +22,7 @@ The panels stand in this order.
 def absolute_positions(data: Data) -> Picture:
     """Draw accuracy by segment, a panel a system: mean and range of the seeds; training is shaded."""
     trained, words = data["trained_segments"], []
-    with drawing(9, 5) as figure:
+    with drawing(9, 6.4 if is_narrow() else 5.4) as figure:
         shown = figure.subplots(len(COUNTED), 1, sharex=True, sharey=True)
         for axes, (name, (system, how, line)) in zip(shown, COUNTED.items(), strict=True):
             rows = data["copiers"][name]["by_segment"]
@@ -52,7 +52,11 @@ def absolute_positions(data: Data) -> Picture:
             **style,
         )
         shown[-1].set(
-            xlabel=f"segment of the stream\n({LINE_AND_BAND})",
+            xlabel=fitted(
+                f"segment of the stream\n({LINE_AND_BAND})\n"
+                "positions counted on: from segment to segment; fast sinusoids: no others;\n"
+                "in a circle: from 0 again after as many as a query sees; restarted: at 0 in each segment"
+            ),
             ylim=(0, 1.1),
             xlim=(0.5, len(rows) + 0.5),
         )

@@ -14,8 +14,8 @@ DEPTHS = {"one_layer": ("1 layer", "#808080"), "two_layers": ("2 layers", "black
 def deeper_layers(data: Data) -> Picture:
     """Draw each seed's accuracy where two keys share a position, and a coin's, by task."""
     words = []
-    with drawing(9.5, 2.8) as figure:
-        shown = panels(figure, len(data["tasks"]), height=2.4, sharex=True, sharey=True)
+    with drawing(9.5, 3) as figure:
+        shown = panels(figure, len(data["tasks"]), height=2.7, sharex=True, sharey=True)
         for axes, task in zip(shown, data["tasks"].values(), strict=True):
             words.append(_task(axes, task))
         headline(figure, _finding(data["tasks"].values()))
@@ -51,13 +51,14 @@ def _task(axes: Axes, task: Data) -> str:
         said.append(f"{label} {100 * late['mean']:.0f} % ({100 * low:.0f} to {100 * high:.0f})")
     axes.axvline(task["coin"], color="black", lw=1, ls=(0, (1, 3)))
     axes.annotate(
-        f"chance: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
+        f"guess: {100 * task['coin']:.0f} %", (task["coin"], -0.62), (-4, 0),
         textcoords="offset points", ha="right", va="center",
     )  # fmt: skip
     axes.set_yticks(range(len(DEPTHS)), [label for label, _ in DEPTHS.values()])
     axes.set(
         title=f"copy the token {distance} back; segments and memory of {seg_len}",
-        xlabel=f"copies that are right, %\n({DOTS_AND_BAR})",
+        xlabel=f"copies that are right, %\n({DOTS_AND_BAR}; dotted: a guess between\n"
+        "the two keys, which at times hold the same token)",
         xlim=(0, 1.03),
         ylim=(len(DEPTHS) - 0.5, -0.9),
     )

@@ -69,7 +69,7 @@ def later_positions(data: Data) -> Picture:
             xlabel="memory at evaluation, characters; 0, then log scale\n"
             f"(every model trained with {data['mem_len']};\nhollow: no memory)",
             ylabel=f"test {BITS}, mean of seeds\n{LOWER}",
-            xlim=(-0.2, right + 1.75),
+            xlim=(-0.2, right + (2.2 if is_narrow() else 1.75)),
         )
         write_ends(read, ends, at=right + 0.2, least=0.085 if is_narrow() else 0.06)
     lengths = [row["mem_len"] for row in rows]
@@ -92,7 +92,7 @@ Look = tuple[str, str, tuple[Any, str]]
 BIASES: dict[str, Look] = {
     "t5_memory": (f"{T5.name},\nas published", T5.colour, ("--", ">")),
     "xl_memory": (SYSTEMS["xl_memory"].name, SYSTEMS["xl_memory"].colour, ("-", "o")),
-    "t5_scaled_memory": (f"{T5.name},\nbiases × {{factor:g}}", T5.shades(2)[1], ("-", "D")),
+    "t5_scaled_memory": (f"{T5.name},\ntrained with its\nbiases × {{factor:g}}", T5.shades(2)[1], ("-", "D")),
 }
 WAYS: dict[str, Look] = {
     way: (f"{ROTARY.name},\n{words}", ROTARY.colour, look)
@@ -151,9 +151,11 @@ def position_repairs(data: Data) -> Picture:
         shown[0].set(ylabel=f"test {BITS}\n{LOWER}")
         mended = best == {"clamped"}
         shown[1].set(
+            xlabel=f"{shown[1].get_xlabel()}\ninterpolated: all turns slower; base raised: slow ones most;\n"
+            "clamped: far distances as the farthest of training",
             title="Rotary reads a longer memory well\nonly with its distances clamped"
             if mended
-            else "Rotary in four ways"
+            else "Rotary in four ways",
         )
     seeds = len(data["memory_gain"]["t5"]["seeds"])
     return Picture(

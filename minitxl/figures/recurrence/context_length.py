@@ -140,8 +140,9 @@ def context_recl(data: Data) -> Picture:
             hollow = "" if all(SYSTEMS[name].memory for name in names) else "; hollow: no memory"
             axes.set(
                 title=_recl_title(recl[group], group),
-                xlabel="relative effective context length, characters;\n"
-                f"baseline: the best of these {len(names)} models\n({DOTS_AND_BAR}{hollow})",
+                xlabel="relative effective context length, characters:\n"
+                "the longest context from which a model gains\n"
+                f"against the best of these {len(names)} models\n({DOTS_AND_BAR}{hollow})",
             )
             axes.tick_params(labelbottom=True)
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4, title="measured on")
@@ -178,7 +179,8 @@ def context_gains(data: Data) -> Picture:
         if all(3 * far < whole for name in READERS for far, whole in _far_and_whole(data, name, middle)):
             headline(
                 figure,
-                f"Most of what a context of {last} characters saves is saved by its nearest {middle}",
+                f"Most of what a context of {last} characters saves beyond {first} "
+                f"is saved by its nearest {middle}",
             )
     alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
     return Picture(
@@ -261,7 +263,10 @@ def _gains(figure: Figure, data: Data) -> None:
     middle.set_xlabel("… to this longer context, characters")
     shown[0].set_ylabel("from this context …")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
-    bar.set_label("perplexity saved\n(square-root scale)")
+    bar.set_label(
+        "perplexity saved, for each target against\n"
+        f"the best of all {len(matrices)} models with the\nshorter context (square-root scale)"
+    )
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
 
 

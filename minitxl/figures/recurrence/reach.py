@@ -151,7 +151,8 @@ def _what_is_copied(rows: Sequence[Data]) -> str:
         return "With the gradient stopped, a model copies only what one layer reaches"
     if all(row["flowing"]["2_hop"]["mean"] <= 0.5 for row in far):
         return "What two layers must pass on is seldom copied, even if the gradient flows through memory"
-    return "What two layers must pass on is copied only if the gradient flows through memory"
+    needed = "What two layers must pass on can be copied only if the gradient flows through memory"
+    return f"{needed}, and not always then" if _dips(rows) else needed
 
 
 def _dips(rows: Sequence[Data]) -> str:

@@ -121,9 +121,8 @@ def ablation_lengths(data: Data) -> Picture:
             _curve(axes, row)
         axes.set(
             title=_finding(rows),
-            xlabel=fitted(
-                "attention length at test, characters, log scale\n(each query has exactly so many keys)"
-            ),
+            xlabel="attention length at test, characters,\nlog scale (each query has so many keys;\n"
+            f"models without memory were read with at most {_longest_without_memory(rows)})",
             ylabel=f"test {BITS}\n{LOWER}",
         )
         axes.set_xscale("log", base=2)
@@ -141,6 +140,11 @@ def ablation_lengths(data: Data) -> Picture:
         f"Test {BITS} by attention length, where each query has exactly so many keys, all trained with the "
         f"full loss. {alt}.",
     )
+
+
+def _longest_without_memory(rows: Sequence[Data]) -> int:
+    """Return the longest attention with which a model without memory was read."""
+    return max(row["by_length"][-1]["attention_len"] for row in rows if not system_of(row).memory)
 
 
 def _memory_divides(rows: Sequence[Data]) -> bool:

@@ -29,8 +29,6 @@ ONE_CHANGE_APART = {"vanilla": SYSTEMS["absolute"], "relative": SYSTEMS["xl"], "
 """The three systems of the demo and of ``short_segments`` by their keys there."""
 GRID = {key: SYSTEMS[key] for key in ("absolute", "absolute_memory", "xl", "xl_memory")}
 """The systems of the experiment ``memory_and_positions``."""
-IN_GRID = {key: one.name for key, one in GRID.items()} | {"xl_memory": f"{GRID['xl'].positions} + memory"}
-"""Their names in a figure of two kinds of positions, each without memory and with it."""
 
 
 def learning(curves: Data, *, steps: int, unit: str = BITS) -> Picture:
@@ -119,7 +117,7 @@ FADED = 0.35
 MARK_NAMES = {
     "absolute": (11, 1, "left"),
     "absolute_memory": (0, -9, "center"),
-    "xl": (-4, -12, "left"),
+    "xl": (12, -22, "left"),
     "xl_memory": (6, 10, "center"),
 }
 """Where each mark's name stands: points to the right and above, and which of its sides is there."""
@@ -133,7 +131,7 @@ def memory_and_positions(data: Data) -> Picture:
             system, rows = data[name], data[name]["by_memory"]
             curve = system["validation"]
             by_step = [{"mean": mean(seeds), "seeds": seeds} for seeds in zip(*curve["bits"], strict=True)]
-            seed_band(learned, curve["step"], by_step, **one.look(), lw=1.2, ms=3.5, label=IN_GRID[name])
+            seed_band(learned, curve["step"], by_step, **one.look(), lw=1.2, ms=3.5, label=one.name)
             lengths = [row["mem_len"] for row in rows]
             band: dict[str, Any] = {
                 "color": mixed(one.colour, 255, FADED),
@@ -143,12 +141,21 @@ def memory_and_positions(data: Data) -> Picture:
             }
             seed_band(memory, lengths, [row["bits"] for row in rows], **band)
             memory.plot(system["mem_len"], system["bits"]["mean"], **one.look() | {"ls": "none"}, ms=8)
-        memory.margins(y=0.22)
+        memory.margins(y=0.25)
         for name, (right, above, side) in MARK_NAMES.items():
             one, trained = GRID[name], (data[name]["mem_len"], data[name]["bits"]["mean"])
+            leader = {
+                "arrowstyle": "-",
+                "color": one.colour,
+                "lw": 0.8,
+                "shrinkA": 1,
+                "shrinkB": 5,
+                "relpos": (0, 0.5),
+            }
             memory.annotate(
-                f"{IN_GRID[name]}: {trained[1]:.2f}", trained, (right, above), color=one.ink,
+                f"{one.name}: {trained[1]:.2f}", trained, (right, above), color=one.ink,
                 textcoords="offset points", ha=side, va="bottom" if above > 5 else "top",
+                arrowprops=leader if abs(above) > 12 else None,
             )  # fmt: skip
         last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in GRID}
         faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])
@@ -170,8 +177,8 @@ def memory_and_positions(data: Data) -> Picture:
             ylabel=f"test {BITS}\n{LOWER}",
         )
     numbers = ", ".join(
-        f"{IN_GRID[name]} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
-        for name in GRID
+        f"{one.name} {data[name]['bits']['mean']:.2f} (spread {data[name]['bits']['spread']:.2f})"
+        for name, one in GRID.items()
     )
     seeds = len(data["xl"]["bits"]["seeds"])
     return Picture(figure, f"Test {BITS}, mean of {seeds} seeds, with the memory trained with: {numbers}.")

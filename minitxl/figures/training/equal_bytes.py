@@ -31,15 +31,16 @@ def equal_bytes(data: Data) -> Picture:
             axes.set_title(f"{title}:\n{_finding(data, way)}")
         figure.supxlabel(
             fitted(
-                f"{BITS} saved by memory, against longer segments that need as many bytes\n"
+                f"{BITS} saved by memory, against a model without it whose longer segments\n"
+                "take as many bytes of RAM in training\n"
                 f"({DOTS_AND_BAR}; right of 0: memory is better)"
             ),
             fontsize=10,
         )
     return Picture(
         figure,
-        f"Test {BITS} that memory saves Transformer-XL against longer segments that need as many bytes, "
-        f"by seed; below 0 longer segments are better. {'; '.join(said)}.",
+        f"Test {BITS} that memory saves Transformer-XL against longer segments that take as many bytes of "
+        f"RAM in training, by seed; below 0 longer segments are better. {'; '.join(said)}.",
     )
 
 

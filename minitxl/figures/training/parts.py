@@ -9,10 +9,8 @@ from matplotlib.lines import Line2D
 from minitxl.figures.marks import (
     DOTS_AND_BAR,
     HOLLOW,
-    LINE_AND_BAND,
     SEED,
     negated,
-    seed_band,
     seeds_and_mean,
     signed,
 )
@@ -49,7 +47,7 @@ def training_parts(data: Data) -> Picture:
     """
     words = []
     with drawing(10, 3.7) as figure:
-        shown = panels(figure, len(data["rows"]), height=3.3, sharex=True, sharey=True)
+        shown = panels(figure, len(data["rows"]), height=3.6, sharex=True, sharey=True)
         for axes, row in zip(shown, data["rows"], strict=True):
             axes.axvline(0, color="black", lw=1, ls=":")
             said = []
@@ -68,7 +66,10 @@ def training_parts(data: Data) -> Picture:
             "no memory in training": {"color": SYSTEMS["xl"].colour, **SEED, **HOLLOW},
         }
         marks = [Line2D([], [], marker="o", ls="none", **look) for look in looks.values()]
-        words_of_verdicts = fitted("counts: 0 lies outside the 95 % interval of the mean; open: within it")
+        words_of_verdicts = fitted(
+            "counts: more than chance, 0 lies outside the 95 % interval of the mean;\n"
+            "open: it may be chance, 0 lies within"
+        )
         legend_outside(figure, marks, list(looks), ncols=2, title=words_of_verdicts)
         headline(figure, _finding(data["rows"], data["schedules"]["at_peaks"][0]["peaks"]["constant"]))
     return Picture(
@@ -109,11 +110,11 @@ def _finding(rows: Sequence[Data], peak: float) -> str:
 
 
 LINES = {
-    "falling": ("#000000", "o", "-", "falls to 0"),
-    "constant": ("#606060", "s", "--", "stays at its peak"),
-    "no_warmup": ("#949494", "^", ":", "falls to 0, without warm-up"),
+    "falling": ("#000000", "o-", -0.06, "falls to 0"),
+    "constant": ("#606060", "s--", 0, "stays at its peak"),
+    "no_warmup": ("#949494", "^:", 0.06, "falls to 0, without warm-up"),
 }
-"""Colour, mark, line and words of each schedule."""
+"""Colour, mark and line, place beside the peak, and words of each schedule."""
 
 
 def schedules(data: Data) -> Picture:
@@ -122,27 +123,42 @@ def schedules(data: Data) -> Picture:
     peaks = [row["peaks"]["falling"] for row in found["at_peaks"]]
     said = []
     with drawing(6, 3.8) as figure:
-        axes = panels(figure, 1)[0]
-        for name, (colour, mark, line, words) in LINES.items():
+        axes = panels(figure, 1, height=4.4)[0]
+        for name, (colour, line, aside, words) in LINES.items():
             bits = [row["bits"][name] for row in found["at_peaks"]]
-            style = {"ls": line, "color": colour, "lw": 1.6, "ms": 5, "label": name}
-            seed_band(axes, range(len(peaks)), bits, mark, alpha=0.12, **style)
-            means = ", ".join(f"{one['mean']:.2f} at {peak:g}" for peak, one in zip(peaks, bits, strict=True))
-            said.append(f"{words} {means}")
+            means, low, high = (
+                [value(one) for one in bits]
+                for value in (
+                    lambda one: one["mean"],
+                    lambda one: one["mean"] - min(one["seeds"]),
+                    lambda one: max(one["seeds"]) - one["mean"],
+                )
+            )
+            places = [place + aside for place in range(len(peaks))]  # the bars would cover each other
+            style: dict[str, Any] = {"lw": 1.6, "ms": 5, "elinewidth": 1.2, "capsize": 3, "label": words}
+            axes.errorbar(places, means, (low, high), fmt=line, color=colour, **style)
+            numbers = ", ".join(f"{mean:.2f} at {peak:g}" for peak, mean in zip(peaks, means, strict=True))
+            said.append(f"{words} {numbers}")
         axes.set_xticks(range(len(peaks)), [f"{peak:g}" for peak in peaks])
         axes.set(
-            xlabel=f"peak of the learning rate, log scale\n({LINE_AND_BAND})",
+            xlabel="peak of the learning rate, log scale\n(line: mean; bar: range of the seeds;\n"
+            "open: 0 lies within the 95 % interval\nof the mean difference)",
             ylabel=f"test loss, {BITS}\n{LOWER}",
             title=fitted(_ahead(found)),
         )
-        marks, names = axes.get_legend_handles_labels()
-        shown = {name: mark for mark, name in zip(marks, names, strict=True) if name in LINES}
-        axes.legend(list(shown.values()), [LINES[name][-1] for name in shown])
+        axes.legend()
     return Picture(
         figure,
         f"Test {BITS} after {found['steps']} steps, by the peak of the rate: {'; '.join(said)}. "
         f"{' '.join(_ahead(found).split())}.",
     )
+
+
+BETTER = {
+    "falling": "falling to 0 beats staying there",
+    "constant": "staying there beats falling to 0",
+}
+"""What is said of the rate that is ahead at a peak."""
 
 
 def _ahead(found: Data) -> str:
@@ -153,8 +169,12 @@ def _ahead(found: Data) -> str:
         return "open" if _verdict(cost["seeds"]) == "open" else "falling" if cost["mean"] > 0 else "constant"
 
     at_peaks = {row["peaks"]["falling"]: ahead(row) for row in found["at_peaks"]}
-    counts = [f"at a peak of {peak:g} the {name} rate" for peak, name in at_peaks.items() if name != "open"]
+    counts = [f"at a peak of {peak:g} {BETTER[name]}" for peak, name in at_peaks.items() if name != "open"]
+    said = ", ".join(counts) or "at each peak it is open whether falling to 0 is better"
     at_best = ahead(found["at_best_peaks"])
-    of_best = "neither surely is" if at_best == "open" else f"the {at_best} one is"
-    said = f"{', '.join(counts)} is ahead" if counts else "at no peak is a rate surely ahead"
-    return f"{capitalized(said)};\neach at its best peak, {of_best}"
+    of_best = {
+        "open": "it is open which is better",
+        "falling": "falling to 0 is better",
+        "constant": "staying there is better",
+    }
+    return f"{capitalized(said)};\neach at its best peak, {of_best[at_best]}"

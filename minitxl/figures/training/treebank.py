@@ -15,6 +15,7 @@ from minitxl.figures.picture import (
     drawing,
     fitted,
     headline,
+    is_narrow,
     legend_outside,
     panels,
 )
@@ -103,7 +104,9 @@ def _systems(axes: Axes, data: Data) -> None:
         if key == "lstm":  # no memory length: its state is emptied at each segment, or carried on
             emptied, carried = (row["perplexity"] for row in systems[key]["by_memory"])
             axes.plot(0, emptied["mean"], system.marker, color=colour, ms=5, **HOLLOW)
-            words, at_mark = "LSTM, reset\nat each\nsegment", (0, emptied["mean"])
+            between = "\n" if is_narrow() else " "
+            words = f"LSTM,{between}reset\nat each\nsegment"
+            at_mark = (0, emptied["mean"])
             below: dict[str, Any] = {"xytext": (-12, -6), "textcoords": "offset points", "va": "top"}
             axes.annotate(words, at_mark, **below, color=system.ink)
             level: dict[str, Any] = {"color": colour, "xmin": (1 - begin) / (end - begin), "xmax": right_end}
@@ -120,7 +123,7 @@ def _systems(axes: Axes, data: Data) -> None:
     worst = max(row["perplexity"]["mean"] for row in systems["xl_memory"]["by_memory"])
     top = min(max(ends.values()), 1.6 * worst)
     low = min(row["perplexity"]["mean"] for one in systems.values() for row in one["by_memory"])
-    axes.set_ylim(low - 0.09 * (top - low), top + 0.08 * (top - low))
+    axes.set_ylim(low - (0.2 if is_narrow() else 0.09) * (top - low), top + 0.08 * (top - low))
     names = {key: TRAINED[key].name + (f" ({end:,.0f})" if end > top else "") for key, end in ends.items()}
     placed = [(names[key], TRAINED[key].colour, at[key], min(end, top)) for key, end in ends.items()]
     axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
