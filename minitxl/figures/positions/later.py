@@ -151,7 +151,7 @@ def position_repairs(data: Data) -> Picture:
         shown[0].set(ylabel=f"test {BITS}\n{LOWER}")
         mended = best == {"clamped"}
         shown[1].set(
-            xlabel=f"{shown[1].get_xlabel()}\ninterpolated: all turns slower; base raised: slow ones most;\n"
+            xlabel=f"{shown[1].get_xlabel()}\ninterpolated: all turns slowed; base raised: slow ones most;\n"
             "clamped: far distances as the farthest of training",
             title="Rotary reads a longer memory well\nonly with its distances clamped"
             if mended
