@@ -349,6 +349,7 @@ def test_a_small_benchmark_of_our_systems(small):
     data = run(asked(("generation-M", "memory-S")), report=lambda label, total: labels.append((label, total)))
     generated, held = data["items"]
     assert data["reference"] == "minitxl-explicit"
+    assert data["machine"] == "1 CPU thread"
     assert (generated["work"], held["work"]) == ("generation", "peak memory")
     assert set(generated["systems"]) == set(bench.OURS)
     for told in generated["systems"].values():
@@ -510,17 +511,17 @@ def result(reference: str = "transformers") -> dict:
 def test_the_picture_says_its_numbers_in_words():
     said = draw(result()).alt
     assert said.startswith(
-        "minitxl trains 2.50 times as fast as the Hugging Face port. "
+        "minitxl trains 2.50 times as fast as the Hugging Face port, on 2 CPU threads. "
         "training, 4 layers of width 256, speed, Hugging Face port = 1 (higher is better): "
         "minitxl 2.50 (quartiles 2.25 and 2.75), Hugging Face port 1.00 (quartiles 1.00 and 1.00)."
     )
     assert bench_memory(result()).alt == (
-        "A training step of minitxl holds 50 % of the RAM of the Hugging Face port. peak RAM, "
+        "A training step of minitxl holds 50 % of the RAM of the Hugging Face port, on 2 CPU threads. peak RAM, "
         "4 layers of width 256, MB of RAM (lower is better): minitxl 1,234 (quartiles 1,200 and 1,300), "
         "Hugging Face port 2,468 (quartiles 2,400 and 2,600)."
     )
     assert bench_generation(result()).alt.startswith(
-        "minitxl writes 2.50 times as fast as the Hugging Face port. generation"
+        "minitxl writes 2.50 times as fast as the Hugging Face port, on 2 CPU threads. generation"
     )
     assert "training" not in bench_generation(result()).alt
 
@@ -528,7 +529,7 @@ def test_the_picture_says_its_numbers_in_words():
 def test_a_picture_without_minitxl_says_what_was_raced():
     other = result()
     other["items"][2]["systems"]["vanilla"] = other["items"][2]["systems"].pop("minitxl")
-    assert bench_memory(other).alt.startswith("Peak memory, system by system. peak RAM, ")
+    assert bench_memory(other).alt.startswith("Peak memory, system by system, on 2 CPU threads. peak RAM, ")
 
 
 def test_the_picture_shows_every_item_at_its_measured_values():

@@ -121,6 +121,9 @@ MARK_NAMES = {
     "xl_memory": (6, 10, "center"),
 }
 """Where each mark's name stands: points to the right and above, and which of its sides is there."""
+LEADER: dict[str, Any] = {"arrowstyle": "-", "lw": 0.8, "shrinkA": 1, "shrinkB": 5, "relpos": (0, 0.5)}
+LED = {"xl"}
+"""Look of the line that leads from a mark to its name, and which marks have one: a curve is between."""
 
 
 def memory_and_positions(data: Data) -> Picture:
@@ -133,29 +136,16 @@ def memory_and_positions(data: Data) -> Picture:
             by_step = [{"mean": mean(seeds), "seeds": seeds} for seeds in zip(*curve["bits"], strict=True)]
             seed_band(learned, curve["step"], by_step, **one.look(), lw=1.2, ms=3.5, label=one.name)
             lengths = [row["mem_len"] for row in rows]
-            band: dict[str, Any] = {
-                "color": mixed(one.colour, 255, FADED),
-                "ls": one.line,
-                "lw": 1.4,
-                "alpha": 0.3,
-            }
-            seed_band(memory, lengths, [row["bits"] for row in rows], **band)
+            band: dict[str, Any] = {"color": mixed(one.colour, 255, FADED), "ls": one.line, "lw": 1.4}
+            seed_band(memory, lengths, [row["bits"] for row in rows], **band, alpha=0.3)
             memory.plot(system["mem_len"], system["bits"]["mean"], **one.look() | {"ls": "none"}, ms=8)
         memory.margins(y=0.25)
         for name, (right, above, side) in MARK_NAMES.items():
             one, trained = GRID[name], (data[name]["mem_len"], data[name]["bits"]["mean"])
-            leader = {
-                "arrowstyle": "-",
-                "color": one.colour,
-                "lw": 0.8,
-                "shrinkA": 1,
-                "shrinkB": 5,
-                "relpos": (0, 0.5),
-            }
             memory.annotate(
                 f"{one.name}: {trained[1]:.2f}", trained, (right, above), color=one.ink,
                 textcoords="offset points", ha=side, va="bottom" if above > 5 else "top",
-                arrowprops=leader if abs(above) > 12 else None,
+                arrowprops=LEADER | {"color": one.colour} if name in LED else None,
             )  # fmt: skip
         last = {name: [bits[-1] for bits in data[name]["validation"]["bits"]] for name in GRID}
         faster = max(*last["xl"], *last["xl_memory"]) < min(*last["absolute"], *last["absolute_memory"])

@@ -126,17 +126,12 @@ def schedules(data: Data) -> Picture:
         axes = panels(figure, 1, height=4.4)[0]
         for name, (colour, line, aside, words) in LINES.items():
             bits = [row["bits"][name] for row in found["at_peaks"]]
-            means, low, high = (
-                [value(one) for one in bits]
-                for value in (
-                    lambda one: one["mean"],
-                    lambda one: one["mean"] - min(one["seeds"]),
-                    lambda one: max(one["seeds"]) - one["mean"],
-                )
-            )
+            means = [one["mean"] for one in bits]
+            below = [one["mean"] - min(one["seeds"]) for one in bits]
+            above = [max(one["seeds"]) - one["mean"] for one in bits]
             places = [place + aside for place in range(len(peaks))]  # the bars would cover each other
             style: dict[str, Any] = {"lw": 1.6, "ms": 5, "elinewidth": 1.2, "capsize": 3, "label": words}
-            axes.errorbar(places, means, (low, high), fmt=line, color=colour, **style)
+            axes.errorbar(places, means, (below, above), fmt=line, color=colour, **style)
             numbers = ", ".join(f"{mean:.2f} at {peak:g}" for peak, mean in zip(peaks, means, strict=True))
             said.append(f"{words} {numbers}")
         axes.set_xticks(range(len(peaks)), [f"{peak:g}" for peak in peaks])
