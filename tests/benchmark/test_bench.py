@@ -516,8 +516,9 @@ def test_the_picture_says_its_numbers_in_words():
         "minitxl 2.50 (quartiles 2.25 and 2.75), Hugging Face port 1.00 (quartiles 1.00 and 1.00)."
     )
     assert bench_memory(result()).alt == (
-        "A training step of minitxl holds 50 % of the RAM of the Hugging Face port, on 2 CPU threads. peak RAM, "
-        "4 layers of width 256, MB of RAM (lower is better): minitxl 1,234 (quartiles 1,200 and 1,300), "
+        "A training step of minitxl holds 50 % of the RAM of the Hugging Face port, on 2 CPU threads. "
+        "peak RAM, 4 layers of width 256, MB of RAM (lower is better): "
+        "minitxl 1,234 (quartiles 1,200 and 1,300), "
         "Hugging Face port 2,468 (quartiles 2,400 and 2,600)."
     )
     assert bench_generation(result()).alt.startswith(
