@@ -13,6 +13,7 @@ from support.markdown import blocks_of, commands_of, words_of
 from minitxl.__main__ import main
 from minitxl.course.grading import points
 from minitxl.course.marking.notebooks import Assignment, read
+from minitxl.course.marking.owners import Roster, told, way_to_be_found
 from minitxl.course.marking.rules import Rules
 from minitxl.course.marking.suspicion import COMMON, FEW, LONG, length
 
@@ -61,6 +62,18 @@ def test_the_guide_names_the_solved_functions_that_are_too_short_to_be_compared(
     names = [re.match(r"def (\w+)", source)[1] for source in short]
     (said,) = re.findall(r"Of the solved functions (.*?)\. ", GUIDE)
     assert re.findall(r"`(\w+)`", said) == names
+
+
+def test_the_guide_says_what_to_rename_as_the_table_does():
+    roster, folder = Roster(), FOLDER / "downloaded" / "3_memory"
+    said = dict(table(GUIDE, "what decided"))
+    old, new = re.findall(r"`([^`]+)`", said["Moodle's folder"])
+    part = told(folder / old / "my.ipynb", FOLDER, "3_memory", roster).part
+    way = way_to_be_found(folder / old / "my.ipynb", FOLDER, "3_memory", part, "ada")
+    assert way == f"rename the folder {old} to {new}"
+    (new,) = re.findall(r"`([^`]+)`", said["the file's own name, or none"])
+    way = way_to_be_found(folder / "my.ipynb", FOLDER, "3_memory", "", "ada")
+    assert way == f"rename it to {new}".replace("ASSIGNMENT", "3_memory")
 
 
 def test_the_guide_says_how_many_may_write_a_function_alike():

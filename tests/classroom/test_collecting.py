@@ -1,6 +1,7 @@
 """Whose a file is and from when, by the names that Moodle, Canvas, nbgrader's exchange and students give."""
 
 import os
+import re
 import shutil
 import time
 import unicodedata
@@ -11,7 +12,7 @@ from zipfile import ZipFile, ZipInfo
 import pytest
 
 from minitxl.course.marking.collecting import newest
-from minitxl.course.marking.owners import Roster
+from minitxl.course.marking.owners import Roster, names_back
 
 NAME = "3_memory"
 NOON = datetime(2026, 10, 12, 12, tzinfo=UTC).timestamp()
@@ -595,4 +596,69 @@ def test_a_file_of_two_students_of_one_name_is_told_of_both(course, name, kind):
     put(course, name.replace(".ipynb", kind))
     found, (lost,) = newest(course, NAME, Roster.of(course))
     assert (found, lost.student, lost.same) == ({}, None, ("lee1", "lee2"))
-    assert "more than one of this name, lee1 and lee2: rename it to lee1_3_memory.ipynb" in lost.why
+    assert "more than one of this name, lee1 and lee2: rename " in lost.why
+    assert lost.why.endswith(", if it is lee1's")
+
+
+DOWNLOADED = f"downloaded/{NAME}"
+MAXI = "Maxi Planck_4399_assignsubmission_file_"
+LEE = "Lee Chan_4399_assignsubmission_file_"
+INBOUND = f"maxi+{NAME}+2026-10-11 09:00:00 UTC"
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"),
+    [
+        (f"{MAXI}/my.ipynb", MAXI, "USER_4399_assignsubmission_file_"),
+        (f"{MAXI}/max_{NAME}.ipynb", MAXI, "USER_4399_assignsubmission_file_"),
+        (f"{MAXI}/my.pdf", MAXI, "USER_4399_assignsubmission_file_"),
+        (f"{MAXI}my.ipynb", f"{MAXI}my.ipynb", "USER_4399_assignsubmission_file_my.ipynb"),
+        (f"{LEE}/my.ipynb", LEE, "lee1_4399_assignsubmission_file_"),
+        (f"{INBOUND}/{NAME}.ipynb", INBOUND, INBOUND.replace("maxi", "USER")),
+        (f"submitted/maxi/{NAME}/{NAME}.ipynb", "submitted/maxi", "submitted/USER"),
+        ("my.ipynb", "my.ipynb", f"USER_{NAME}.ipynb"),
+        ("group/my.ipynb", "group/my.ipynb", f"group/USER_{NAME}.ipynb"),
+        ("Lee Chan/my.ipynb", "Lee Chan/my.ipynb", f"Lee Chan/lee1_{NAME}.ipynb"),
+        ("my.pdf", "my.pdf", f"USER_{NAME}.pdf"),
+    ],
+)
+@pytest.mark.parametrize("student", ["lee1", "fay"])
+def test_what_the_table_says_to_rename_makes_a_file_the_students(course, name, old, new, student):
+    """The folder that names someone, where it is a folder's name that decided, and else the file."""
+    (course / "students.csv").write_text(TURNED)
+    put(course, name)
+    _, (lost,) = newest(course, NAME, Roster.of(course))
+    what = f"the folder {old}" if "." not in Path(old).name or old == INBOUND else "it"
+    assert f": rename {what} to {new if what != 'it' else Path(new).name}, " in lost.why
+    folder = course if old.startswith("submitted/") else course / DOWNLOADED
+    mine = new.replace("USER", student).replace("lee1_", f"{student}_")
+    (folder / old).rename(folder / mine)
+    found, others = newest(course, NAME, Roster.of(course))
+    assert [*found, *(one.student for one in others)] == [student]
+
+
+def test_a_renamed_folder_of_moodles_keeps_its_place_in_the_zip_file_of_the_pages(course):
+    path = put(course, f"ada_{MAXI.partition('_')[2]}/my.ipynb")
+    assert names_back(path, course, NAME, Roster.of(course))["moodle"] == path.parent.name
+
+
+def test_a_zip_file_of_no_one_is_renamed_and_its_folder_deleted(course):
+    pack(course, f"{MAXI}work.zip", {"my.ipynb": "{}"})
+    _, (lost,) = newest(course, NAME, Roster.of(course))
+    new = "USER_4399_assignsubmission_file_work.zip"
+    said = f"rename the zip file {MAXI}work to {new}, and delete the folder {MAXI}work.unpacked beside it, "
+    assert said in lost.why
+    folder = course / DOWNLOADED
+    (folder / f"{MAXI}work.zip").rename(folder / new.replace("USER", "ada"))
+    shutil.rmtree(folder / f"{MAXI}work.unpacked")
+    assert list(newest(course, NAME, Roster.of(course))[0]) == ["ada"]
+
+
+@pytest.mark.parametrize("member", ["planckmaxi_LATE_699_7_my.ipynb", "liwei_LATE_699_7_my.ipynb"])
+def test_a_file_of_canvass_becomes_a_students_by_its_number_and_stays_late(course, member):
+    pack(course, "submissions.zip", {member: "{}"})
+    _, (lost,) = newest(course, NAME, Roster.of(course))
+    assert re.search(r": write 699 as the canvas_id of (USER|li1) into students.csv, ", lost.why)
+    (course / "students.csv").write_text(ROSTER.replace("li1,Wei,Li,,505", "li1,Wei,Li,,699"), "utf-8")
+    found, others = newest(course, NAME, Roster.of(course))
+    assert ([*found], others, found["li1"].on_time) == (["li1"], [], False)

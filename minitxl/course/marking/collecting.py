@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from minitxl.course.marking.owners import AGAIN, ARCHIVE, MOODLE, UNPACKED, Roster, told
+from minitxl.course.marking.owners import AGAIN, ARCHIVE, MOODLE, UNPACKED, Roster, told, way_to_be_found
 from minitxl.data.archives import members, outsiders
 from minitxl.files import reason
 
@@ -294,12 +294,13 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
             student, said, *_ = told(path.path, course, assignment, roster)
             lost.append(Lost(*path, student, time_of(path.path, course, said)))
             continue
-        student, said, _, others, same, on_time = told(path, course, assignment, roster)
+        student, said, part, others, same, on_time = told(path, course, assignment, roster)
         if same:
-            lost.append(Lost(path, _of_several(same, assignment), None, time_of(path, course, said), same))
+            why = _whose(path, course, assignment, part, same)
+            lost.append(Lost(path, why, None, time_of(path, course, said), same))
             continue
         if student is None or not student.isprintable():  # no table and no gradebook can hold such a name
-            lost.append(Lost(path, NO_ONE))
+            lost.append(Lost(path, _whose(path, course, assignment, part)))
             continue
         try:
             when = time_of(path, course, said)
@@ -315,17 +316,18 @@ def newest(course: Path, assignment: str, roster: Roster) -> tuple[dict[str, Fou
             one = replace(newer, files=old.files + 1, others=one.others | old.others)
         found[student] = one
     for path in _without_notebook(course, assignment):
-        student, said, _, _, same, _ = told(path, course, assignment, roster)
+        student, said, part, _, same, _ = told(path, course, assignment, roster)
         if student not in found:
             why = f"{path.name} {'holds' if path.suffix.lower() == ARCHIVE else 'is'} no notebook"
-            why = why if student else f"{why}, and {_of_several(same, assignment) if same else NO_ONE}"
+            why = why if student else f"{why}, and {_whose(path, course, assignment, part, same)}"
             lost.append(Lost(path, why, student, time_of(path, course, said), same))
     return found, lost
 
 
-def _of_several(students: Sequence[str], assignment: str) -> str:
-    """Return what to do with a file whose name more than one student has."""
-    return (
-        f"students.csv has more than one of this name, {' and '.join(students)}: rename it to "
-        f"{students[0]}_{assignment}{NOTEBOOK}, if it is {students[0]}'s"
-    )
+def _whose(path: Path, course: Path, assignment: str, part: str, students: Sequence[str] = ()) -> str:
+    """Return why a file is no one's, or one of several students', and what to do."""
+    way = way_to_be_found(path, course, assignment, part, students[0] if students else "USER")
+    if not students:
+        return f"{NO_ONE}: {way}, where USER is the student's id in students.csv"
+    names = " and ".join(students)
+    return f"students.csv has more than one of this name, {names}: {way}, if it is {students[0]}'s"

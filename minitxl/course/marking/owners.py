@@ -202,6 +202,30 @@ def _others(parts: list[str], owner: str | None, assignment: str, roster: Roster
     return tuple(sorted({one for one in map(_only, each) if one and one != owner}))
 
 
+def way_to_be_found(path: Path, course: Path, assignment: str, part: str, student: str) -> str:
+    """Return what a teacher does to have a file counted as a student's.
+
+    ``part`` is the name that decided that it is no one's: a name further inside changes nothing.
+    """
+    if path.is_relative_to(course / "submitted"):
+        return f"rename the folder submitted/{part} to submitted/{student}"
+    exchange, moodle, canvas = (form.fullmatch(part) for form in (EXCHANGE, MOODLE, CANVAS))
+    if canvas and not exchange and not moodle:  # LATE in its name has to stay
+        return f"write {canvas['number']} as the canvas_id of {student} into students.csv"
+    *folders, _ = path.relative_to(course / "downloaded" / assignment).parts
+    new = f"{student}_{assignment}"
+    if exchange:
+        new = student + part[exchange.end("id") :]
+    elif moodle:
+        new = student + part[moodle.end("name") :]
+    for folder in folders:
+        if folder == part:
+            return f"rename the folder {part} to {new}"
+        if folder.removesuffix(UNPACKED) == part:
+            return f"rename the zip file {part} to {new}{ARCHIVE}, and delete the folder {folder} beside it"
+    return f"rename it to {new}{path.suffix}"
+
+
 def names_back(path: Path, course: Path, assignment: str, roster: Roster) -> dict[str, str]:
     """Return by which names Moodle and Canvas take a page for a submission back, "" for one from elsewhere.
 
