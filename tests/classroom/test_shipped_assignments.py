@@ -385,6 +385,15 @@ def project(x, W, n_head):
     assert (found["score"], found["message"]) == (4, "right")
 
 
+@pytest.mark.parametrize(
+    "compiled",
+    ["@torch.compile\n{}", "@torch.compile(dynamic=True)\n{}", "{}\nlook_back = torch.compile(look_back)"],
+)
+def test_a_function_for_torchs_compiler_runs_as_it_is_written(compiled):
+    (found,) = verdicts("3_memory", {"look": compiled.format(solved("3_memory", "look"))}).values()
+    assert (found["score"], found["message"], found["left_out"]) == (7.0, "right", [])
+
+
 def test_a_function_that_torchscript_compiles_from_its_text_costs_no_points():
     source = """
 @torch.jit.script

@@ -47,6 +47,14 @@ def _deepcopy(tensor: Tensor, memo: dict[int, Any]) -> Tensor:
     return found
 
 
+def _not_compiled(model: Any = None, **_: Any) -> Any:
+    """Return what torch.compile was given, or as a decorator with options a function that does.
+
+    The compiler loads PyTorch's own attention, and its operations could not be written down one by one.
+    """
+    return (lambda given: given) if model is None else model
+
+
 class _NoAnswers:
     """Refuses the package, since what is asked for stands in there, and patterns of attention."""
 
@@ -138,6 +146,7 @@ def only_drawing_numbers(variant: Callable[..., Any]) -> None:
     vars(sys.modules["minitxl.course.grading"])["variant"] = variant
     sys.meta_path.insert(0, _NoAnswers())
     torch.Tensor.__deepcopy__ = _deepcopy  # type: ignore[method-assign]
+    torch.compile = _not_compiled
     for library in (torch.nn.functional, torch._C._nn):
         for name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
             setattr(library, name, _ready_made)
