@@ -1194,7 +1194,7 @@ def test_a_page_needs_no_gradebook(course, verdicts):
     assert "(corrected by hand)" in page
 
 
-def test_a_correction_by_hand_takes_the_place_of_what_was_found_before(course, verdicts):
+def test_a_correction_by_hand_stands_before_what_was_found(course, verdicts):
     hand_in(course, "ada")
     groups = {"with a memory": False, "at the start": False}
     verdicts.wrong["ada", "weigh"] = {"score": 0, "message": "there is a loop", "groups": groups}
@@ -1205,10 +1205,9 @@ def test_a_correction_by_hand_takes_the_place_of_what_was_found_before(course, v
         gradebook.find_comment("weigh", NAME, NAME, "ada").manual_comment = "As right as ours."
         gradebook.db.commit()
     page = feedback.page(verdicts.assignment, record, in_gradebook(course)["ada"])
-    assert "5 of 5 (corrected by hand)</td><td>a person looked at it and gave these points" in page
-    assert "<p><b>Comment:</b> As right as ours.</p>" in page
-    assert "there is a loop" not in page
-    assert "not yet: " not in page
+    found = "there is a loop<ul><li>✗ not yet: with a memory</li><li>✗ not yet: at the start</li></ul>"
+    said = f"a person looked at it and gave these points. The marking had found: {found}"
+    assert f"5 of 5 (corrected by hand)</td><td>{said}<p><b>Comment:</b> As right as ours.</p>" in page
 
 
 def test_a_page_says_what_was_marked_so_far_and_of_how_many_points(course, verdicts):

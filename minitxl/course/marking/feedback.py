@@ -18,6 +18,8 @@ ENDS = (".", "!", "?")
 ADDRESS = re.compile(r"\b0x[0-9a-fA-F]+")
 """Place in memory in an error's words, which is another one each time."""
 NOT_YET = "its newest points are not in the gradebook yet: give make mark, and then make feedback"
+CORRECTED = "a person looked at it and gave these points"
+FOR_OLDER = "a person gave points for an older answer, and will look at this one"
 SECRET = "submission_secret.txt"
 STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:52rem;margin:2rem auto;padding:0 1rem;color:#222}
 table{border-collapse:collapse;width:100%}td,th{text-align:left;vertical-align:top;padding:.4rem .6rem;
@@ -168,16 +170,15 @@ def _row(part: dict[str, Any], mark: dict[str, Any]) -> str:
     by_hand = " (corrected by hand)" if is_corrected else ""
     given = f"{mark['points'][part['cell']]:g} of {part['most']:g}{by_hand}"
     comment = _comment(part["cell"], part["cell"].removesuffix("-test"), mark)  # it stands at the solution
-    groups = part["groups"] if len(part["groups"]) > 1 and not is_corrected else {}
+    groups = part["groups"] if len(part["groups"]) > 1 and not is_older else {}
     listed = "".join(
         f"<li>{'✓ right' if ok else '✗ not yet'}: {_html(one)}</li>" for one, ok in groups.items()
     )
-    message = "a person looked at it and gave these points" if is_corrected else part["message"]
+    message = part["message"]
+    if is_corrected:
+        message = f"{CORRECTED}. The marking had found: {message}"
     if is_older:
-        given, message = (
-            "not marked yet",
-            "a person gave points for an older answer, and will look at this one",
-        )
+        given, message = "not marked yet", FOR_OLDER
     said = f"{_html(message)}{f'<ul>{listed}</ul>' if listed else ''}"
     return (
         f'<tr><td>{name}</td><td class="points">{given}</td>'
