@@ -266,6 +266,21 @@ WRONG = {
         ("text[:, -query:, None]", "text[:, :query, None]"),
         ("tril(key - query)", "tril()"),
     ),
+    "counted from 0: row 0 stands after all of memory, at place key": (
+        "weigh",
+        "tril(key - query)",
+        "tril()",
+    ),
+    "the softmax of -inf alone is nan": (
+        "weigh",
+        SAME,
+        "torch.arange(key) >= (begins * torch.arange(key)).amax(dim=1)[:, None, None]",
+    ),
+    "those before it see no key then": (
+        "weigh",
+        (SAME, "torch.arange(key) >= (begins * torch.arange(key)).amax(dim=1)[:, None, None]"),
+        (".softmax(dim=-1)", ".softmax(dim=-1).nan_to_num(0.0)"),
+    ),
     "the future is seen: a key of the same text": ("weigh", SEEN, "same"),
     "lanes are taken for heads": (
         "weigh",
@@ -334,6 +349,21 @@ WRONG = {
         "stream",
         "x.split(seg_len, dim=1)",
         "x[:, : x.shape[1] // seg_len * seg_len].split(seg_len, dim=1)",
+    ),
+    "the end of the stream is lost: the last segment": (
+        "stream",
+        "x.split(seg_len, dim=1)",
+        "(x[:, s * seg_len : (s + 1) * seg_len] for s in range(x.shape[1] // seg_len))",
+    ),
+    "is lost: the last segment may be shorter than L": (
+        "stream",
+        (
+            "    for h in x.split(seg_len, dim=1):\n",
+            "    result = torch.zeros_like(x)\n    for s in range(x.shape[1] // seg_len):\n"
+            "        h = x[:, s * seg_len : (s + 1) * seg_len]\n",
+        ),
+        ("found.append(h)", "result[:, s * seg_len : (s + 1) * seg_len] = h"),
+        ("return torch.cat(found, dim=1)", "return result"),
     ),
     "chunk(n) cuts into n parts": (
         "stream",
