@@ -79,6 +79,22 @@ WAYS = {
             (":].detach()", ":].clone()"),
         ),
     ),
+    "what is kept is joined under no_grad": (
+        "remember",
+        cell("remember", (":].detach()", ":].clone()"), top="@torch.no_grad()\n"),
+    ),
+    "what is kept is joined in inference mode, and copied": (
+        "remember",
+        cell(
+            "remember",
+            ("    joined", "    with torch.inference_mode():\n        joined"),
+            (":].detach()", ":].clone()"),
+        ),
+    ),
+    "what is kept is made in inference mode": (
+        "remember",
+        cell("remember", top="@torch.inference_mode()\n"),
+    ),
     "by a Function": ("look", cell("look", ("memory.detach()", "Stop.apply(memory)"), top=A_FUNCTION)),
     "a copy in inference mode": (
         "look",
@@ -89,7 +105,11 @@ WAYS = {
         cell("look", ("context @ W[name]", PRODUCT), before=IN_INFERENCE),
     ),
 }
-"""Functions that stop the gradient, all but the last as PyTorch allows it, by their cells."""
+"""Functions that stop the gradient, by their cells: most of them as PyTorch allows it."""
+NOT_ALLOWED = {
+    "a product in inference mode": "called with",
+    "what is kept is made in inference mode": "nothing can train on what is made in inference mode",
+}
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -97,7 +117,8 @@ def test_a_gradient_is_stopped_where_it_is_in_plain_pytorch_and_nowhere_else(way
     name, source = WAYS[way]
     part, right = marked(name, source), in_plain_pytorch(name, source)
     assert part["groups"] == right
-    assert all(right.values()) == (way != "a product in inference mode")
+    assert all(right.values()) == (way not in NOT_ALLOWED)
+    assert NOT_ALLOWED.get(way, "right") in part["message"]
 
 
 def test_a_tensor_that_is_asked_whether_it_needs_a_gradient_answers_as_in_plain_pytorch():

@@ -27,6 +27,11 @@ WRONG = {
     ),
     "nothing is ever forgotten": ("remember", CUT, ""),
     "the stop-gradient is missing: memory would keep": ("remember", ".detach()", ""),
+    "nothing can train on what is made in inference mode": (
+        "remember",
+        "def remember",
+        "@torch.inference_mode()\ndef remember",
+    ),
     "filled up with zeros": (
         "remember",
         "    return",
