@@ -104,7 +104,8 @@ def difference(got: Any, expected: Any, *, at: str = "") -> str:
         key = next(key for key in expected if not equal(got[key], expected[key]))
         return difference(got[key], expected[key], at=f"{at}[{key!r}]")
     mine, right = as_tensor(got), as_tensor(expected)
-    if mine is not None and right is not None:
+    one_by_one = is_list(got) and is_list(expected) and any(isinstance(one, Tensor) for one in expected)
+    if mine is not None and right is not None and (mine.shape == right.shape or not one_by_one):
         return where + _tensors(mine, right)
     if is_list(got) and is_list(expected):
         if len(got) != len(expected):

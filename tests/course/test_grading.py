@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from minitxl.course.differences import difference
 from minitxl.course.grading import (
     LEFT_ALONE,
     Gone,
@@ -49,6 +50,15 @@ def raising(x, how):
 def hasty(x, how):
     x *= how["times"]
     return x
+
+
+def test_a_list_of_tensors_of_wrong_shapes_is_told_as_a_list():
+    of = [torch.zeros(6, 3, 5), torch.zeros(6, 3, 5)]
+    right = [torch.ones(6, 4, 5), torch.ones(6, 4, 5)]
+    assert difference(of, right) == (
+        "in the value at [0], you returned the shape [6, 3, 5], right is [6, 4, 5]"
+    )
+    assert difference(right[:1], right) == "you returned 1 values, right are 2"
 
 
 def test_who_is_right_passes():
