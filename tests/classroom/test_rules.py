@@ -61,8 +61,11 @@ def test_the_example_has_its_dates_beside_it(tmp_path):
     ("text", "words"),
     [
         ("due = [", "must be TOML"),
-        ("[deu]", r"must not have deu: see the teacher's guide"),
-        ("[late]\npercent = 3", "must not have percent"),
+        ("[deu]", "must not have deu: it may have due, extensions, late, year"),
+        (
+            "[late]\npercent = 3",
+            "must not have percent: late may have at_most_percent, grace_minutes, percent_a_day",
+        ),
         ("[late]\npercent_a_day = -1", "percent_a_day must be a number of at least 0, got -1"),
         ("[late]\npercent_a_day = true", "percent_a_day must be a number of at least 0, got True"),
         ('[due]\n"3_memory" = 2026-10-12', r"the date of 3_memory must be like 2026-10-12T23:59:00\+02:00"),

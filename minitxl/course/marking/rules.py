@@ -30,6 +30,13 @@ def toml(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
 
 
+def _refuse_others(path: Path, name: str, table: Collection[str], known: Collection[str]) -> None:
+    """Refuse keys of a table that have no meaning, and name those that have one."""
+    if unknown := {*table} - {*known}:
+        listed, may_have = (", ".join(sorted(keys)) for keys in (unknown, known))
+        raise ValueError(f"{path} must not have {listed}: {name} may have {may_have}")
+
+
 @dataclass(frozen=True)
 class Rules:
     """What ``course.toml`` says."""
@@ -51,15 +58,13 @@ class Rules:
             told = tomllib.loads(path.read_text("utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{path} must be TOML: {error}") from None
-        unknown = told.keys() - {"year", "due", "late", "extensions"}
+        _refuse_others(path, "it", told, {"year", "due", "late", "extensions"})
         late = told.get("late", {})
         tables = {"due": told.get("due", {}), "late": late, "extensions": told.get("extensions", {})}
         for name, table in (*tables.items(), *tables["extensions"].items()):
             if not isinstance(table, dict):
                 raise ValueError(f"{path}: {name} must be a table, as in [{name}], got {table!r}")
-        unknown |= late.keys() - {"grace_minutes", "percent_a_day", "at_most_percent"}
-        if unknown:
-            raise ValueError(f"{path} must not have {', '.join(sorted(unknown))}: see the teacher's guide")
+        _refuse_others(path, "late", late, {"grace_minutes", "percent_a_day", "at_most_percent"})
         dates = told.get("due", {}), *told.get("extensions", {}).values()
         for name, when in (pair for table in dates for pair in table.items()):
             if not isinstance(when, datetime) or when.tzinfo is None:
