@@ -151,6 +151,40 @@ def test_a_container_is_timed_and_ended_though_the_program_only_asked_for_it(pro
     assert running(program) == []
 
 
+@pytest.fixture
+def only_bubblewrap(tmp_path, monkeypatch):
+    """A bubblewrap that is installed and fails, and no container."""
+    path = tmp_path / "bwrap"
+    path.write_text("#!/bin/sh\necho bwrap: setting up >&2\necho bwrap: no permission >&2\nexit 1\n")
+    path.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    isolation.strongest.cache_clear()
+    yield path
+    isolation.strongest.cache_clear()
+
+
+def test_a_bubblewrap_that_fails_is_said_to_fail_and_why(only_bubblewrap):
+    found = isolation.strongest()
+    assert found.name == "none"
+    assert found.words == (
+        "no isolation, since bubblewrap is installed and failed (“bwrap: no permission”), and no container "
+        "runs here: marks are only as safe as the students are honest"
+    )
+    with pytest.raises(ValueError, match=r'got "bubblewrap", which failed \(“bwrap: no permission”\)$'):
+        isolation.strongest("bubblewrap")
+
+
+def test_no_isolation_that_was_asked_for_does_not_speak_of_what_runs_here(only_bubblewrap):
+    assert isolation.strongest("none").words.startswith("no isolation, as you asked: ")
+
+
+def test_a_bubblewrap_that_is_not_there_is_said_to_be_missing_and_what_brings_it(only_bubblewrap):
+    only_bubblewrap.unlink()
+    words = isolation.strongest().words
+    assert words.startswith("no isolation, since bubblewrap is not installed, and no container runs here: ")
+    assert "'apt-get install bubblewrap' brings it" in words
+
+
 def test_an_image_with_a_worker_of_another_version_costs_no_points_and_is_to_be_built_again():
     program = f"import os, sys; sys.path.insert(0, {str(isolation.HERE)!r}); import frames; "
     program += "os.write(1, frames.pack(dict(ready=1)))"

@@ -15,6 +15,8 @@ from uuid import uuid4
 
 import psutil
 
+from minitxl.files import reason
+
 HERE = Path(__file__).parent
 WORKER = ("worker.py", "frames.py", "guards.py", "statements.py", "variants.py")
 """All that a worker has of the package."""
@@ -25,10 +27,10 @@ TMP = 2**26
 """Bytes that a submission may write to its /tmp, which is in RAM; it can write nowhere else."""
 CONTAINERS = ("podman", "docker")
 NOBODY = "65534"
-WITHOUT = (
-    "no isolation: neither bubblewrap nor a container runs here, so marks are only as safe as the students "
-    "are honest. On Debian or Ubuntu, 'apt-get install bubblewrap' brings the first; the teacher's guide "
-    "has the container"
+NO_ISOLATION = "no isolation, {why}: marks are only as safe as the students are honest"
+MISSING = (
+    "since bubblewrap is not installed, and no container runs here",
+    "On Debian or Ubuntu, 'apt-get install bubblewrap' brings it; the teacher's guide has the container",
 )
 AS_ROOT = (
     "you are root: the limit on processes that a submission may start does not hold for root. "
@@ -149,9 +151,10 @@ def container(program: str) -> Isolation:
     return Isolation("container", f"a container of {program}: no network, no files of yours", tuple(words))
 
 
-def none() -> Isolation:
+def none(why: str = "as you asked", advice: str = "") -> Isolation:
     """A process of its own, which sees all that you see."""
-    return Isolation("none", WITHOUT, (sys.executable, "-I", str(HERE / "worker.py")))
+    words = ". ".join(filter(None, (NO_ISOLATION.format(why=why), advice)))
+    return Isolation("none", words, (sys.executable, "-I", str(HERE / "worker.py")))
 
 
 def warning(isolation: Isolation) -> str:
@@ -162,24 +165,34 @@ def warning(isolation: Isolation) -> str:
 @cache
 def strongest(asked: str | None = None) -> Isolation:
     """Return the strongest isolation that runs here, or the one asked for."""
+    failure = ""
     if asked in (None, "bubblewrap") and shutil.which("bwrap"):
         found = bubblewrap()
         place = found.command.index("--as-pid-1")
         trial = (*found.command[: place + 2], "-I", "-c", "pass")
-        if _runs(trial):
+        if not (failure := _failure(trial)):
             return found
     for program in CONTAINERS if asked in (None, "container") else ():
-        if shutil.which(program) and _runs((program, "image", "inspect", IMAGE)):
+        if shutil.which(program) and not _failure((program, "image", "inspect", IMAGE)):
             isolation = container(program)
-            if _runs((*isolation.command[:-1], "-c", "pass")):
+            if not _failure((*isolation.command[:-1], "-c", "pass")):
                 return isolation
-    if asked in (None, "none"):
+    if asked == "none":
         return none()
-    raise ValueError(f"isolation must be one that runs here, got {json.dumps(asked)}")
+    if asked is None and failure:
+        return none(f"since bubblewrap is installed and failed (“{failure}”), and no container runs here")
+    if asked is None:
+        return none(*MISSING)
+    why = f", which failed (“{failure}”)" if failure else ""
+    raise ValueError(f"isolation must be one that runs here, got {json.dumps(asked)}{why}")
 
 
-def _runs(command: tuple[str, ...]) -> bool:
+def _failure(command: tuple[str, ...]) -> str:
+    """Return why a command fails, in the last line of its own words if it has any; "" where it runs."""
     try:
-        return not subprocess.run(command, capture_output=True, timeout=60, check=False).returncode
-    except (OSError, subprocess.TimeoutExpired):
-        return False
+        done = subprocess.run(command, capture_output=True, timeout=60, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return reason(error) if isinstance(error, OSError) else "it takes more than 60 seconds"
+    lines = done.stderr.decode(errors="replace").split("\n")
+    said = next((line.strip() for line in reversed(lines) if line.strip()), f"exit code {done.returncode}")
+    return said if done.returncode else ""
