@@ -211,13 +211,14 @@ def without_time(marked: Marked) -> str:
 
 def machine_time(marked: Marked, processes: int) -> str:
     """Return in a sentence what the marking took, with so many processes."""
-    each = [record["seconds"] for record in marked.records.values()]
-    anew = len(marked.anew)
-    used = sum(part.get("seconds", 0.0) for one in marked.records.values() for part in one["parts"])
-    mean = sum(each) / len(each) if each else 0.0
+    records, anew = marked.records.values(), len(marked.anew)
+    total = sum(record["seconds"] for record in records)
+    used = sum(part.get("seconds", 0.0) for one in records for part in one["parts"])
+    most = max(1, len(records))
     return (
-        f"{anew} marked in {marked.seconds:.0f} seconds, {processes} at a time, and {len(each) - anew} as "
-        f"before; {mean:.1f} seconds a submission, {used:.0f} seconds in submissions' own code"
+        f"{anew} marked in {marked.seconds:.0f} seconds, {processes} at a time, and {len(records) - anew} as "
+        f"before; the mean of all {len(records)}, earlier runs' too, is {total / most:.1f} seconds a "
+        f"submission, of which {used / most:.1f} are in its own code"
     )
 
 
