@@ -76,6 +76,19 @@ def test_the_guide_says_what_to_rename_as_the_table_does():
     assert way == f"rename it to {new}".replace("ASSIGNMENT", "3_memory")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Answers in words are not compared",
+        "Look at the old comment then: it stays",
+        "They are read from the outside inwards, and the first one that names a student counts",
+        "`torch.load`), run text",
+    ],
+)
+def test_the_guide_says(words):
+    assert words in GUIDE
+
+
 def test_the_guide_says_how_many_may_write_a_function_alike():
     assert (FEW, COMMON, FEW / COMMON) == (8, 0.1, 80)
     assert "at most eight students, or a tenth of a class of more than eighty" in GUIDE
