@@ -25,9 +25,9 @@ Every attention keeps one promise: with the same options, and without dropout, t
 only on [memory ∘ x], memory and x joined along the tokens, and on the query's place in it. Where memory ends
 and x begins makes no difference.
 
-Training, evaluation and generation run the same equations in other modules, those of ``fast``; only Shaw's
-attention runs in this file there too. To step through this file, call a model that ``TransformerLM(config)``
-returns, or ``fast.to_plain(model)``.
+Training, evaluation and generation run the same equations in other modules, those of ``fast``. (Shaw's
+attention is the exception: there, too, it runs as it is written here.) To step through this file, call a
+model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
 """
 
 from math import sqrt
