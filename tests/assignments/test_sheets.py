@@ -44,6 +44,22 @@ def test_the_rules_say_where_a_helper_must_not_stand(sheet):
     assert "What you define or import in one of them, or in a test cell, is not there in the marking" in words
 
 
+@every_sheet
+def test_a_place_that_a_hint_names_is_a_heading_of_that_notebook(sheet):
+    """``notebook 04, 'Write the memory'``: the words begin a heading or an exercise of notebook 04."""
+    folder, named = SOURCES.parent, []
+    for cell in sheet.notebook.cells:
+        for number, quoted in re.findall(r"notebook (\d+b?), ((?:'[^']+'(?: and )?)+)", cell.source):
+            (path,) = folder.glob(f"{number}_*.ipynb")
+            text = "\n".join(
+                one.source for one in nbformat.read(path, as_version=4).cells if one.cell_type == "markdown"
+            )
+            for words in re.findall(r"'([^']+)'", quoted):
+                named.append(words)
+                assert re.search(rf"(?m)^(#+ |\*\*\d+\. ){re.escape(words)}", text), (number, words)
+    assert named
+
+
 def test_there_are_six():
     assert [sheet.stem[0] for sheet in ALL] == list("123456")
 

@@ -72,6 +72,7 @@ REACHING = [
     "import fileinput",
     "import io\nchannel = io.FileIO(0)",
     "answers = np.memmap('answers.py')",
+    "answers = list(os.walk('/'))",
     "from tokenize import open as read",
     "def f(x):\n    return glob.glob('*')",
     "def f(x):\n    return pathlib.Path('a').read_text()",

@@ -37,6 +37,7 @@ Also modules that are imported by a text, which may be put together of anything.
 FILES = re.compile(
     r"(?<![\w.])(?:open|exec|eval|compile)\(|\b(?:io|codecs)\.open\(|\bi?glob\("
     r"|\blinecache\b|\bfileinput\b|\bFileIO\b|\bmemmap\b|\b(?:import|from) tokenize\b"
+    r"|\bos\.(?:walk|listdir|scandir)\b"
     r"|\bPath\(|\.(?:read|write)_(?:text|bytes)\(|\b(?:torch|np|numpy)\.(?:load|save)\w*\(|\bfromfile\("
 )
 """Calls that read or write a file, or run text as code; a model's eval() and re.compile() are none."""
