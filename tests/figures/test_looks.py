@@ -530,7 +530,7 @@ def test_a_colour_means_the_same_score_in_each_term_and_grey_means_0():
 
 def test_the_title_of_training_parts_holds_in_every_seed():
     rows = stored("training_parts")["rows"]
-    title = "At this peak of the rate, 0.002, a constant learning rate saves bits in every seed"
+    title = "Peak rate 0.002: a constant learning rate saves bits in every seed;\nafter 900 steps it is open"
     assert parts._finding(rows, 0.002) == title
     for change in parts.NAMES:
         always = all(max(row["changes"][change]["cost_with_memory"]["seeds"]) < 0 for row in rows)

@@ -80,8 +80,8 @@ def _races(data: Data, *works: str) -> Picture:
             figure.text(0.5, 0.5, "not measured", ha="center", va="center")
         return Picture(figure, f"{' and '.join(works)}: not measured.")
     with drawing(10, 4.6) as figure:
-        shown = panels(figure, len(rows), height=4.2, sharey=True)
         raced = dict.fromkeys(name for row in rows for name in row["systems"])
+        shown = panels(figure, len(rows), height=5.4, sharey=True)
         ours_first = sorted(raced, key=lambda name: not _name(name).startswith("minitxl"))
         alt = [_race(axes, row, ours_first, data["reference"]) for axes, row in zip(shown, rows, strict=True)]
         shown[0].set_yticks(range(len(raced)), [ON_TWO_LINES.get(name, _name(name)) for name in ours_first])

@@ -12,6 +12,8 @@ from minitxl.figures.systems import SYSTEMS
 SHOWN = (128, 512, 1800, 3800)
 """Attention lengths that the axis names."""
 GREY = "#707070"
+MEDIANS = "line: median; bar: quartile to quartile"
+"""What ``draw_medians`` draws, for the label of an axis."""
 WAYS = {
     "sliding": (f"{SYSTEMS['absolute'].name}: sliding window", "s--", SYSTEMS["absolute"].colour),
     "cached": (f"{SYSTEMS['xl_memory'].name}: cached evaluation", "o-", SYSTEMS["xl_memory"].colour),
@@ -26,7 +28,11 @@ def evaluation_cost(data: Data) -> Picture:
     with drawing(10, 3.8) as figure:
         longer, cost = panels(figure, 2, height=3.7)
         longer.plot(
-            lengths, [row["counted"]["computed"] for row in rows], "--", color=GREY, label="operations"
+            lengths,
+            [row["counted"]["computed"] for row in rows],
+            "--",
+            color=GREY,
+            label="operations, counted",
         )
         longer.plot(
             [row["attention_len"] for row in published],
@@ -53,7 +59,7 @@ def evaluation_cost(data: Data) -> Picture:
             ylabel=f"milliseconds to score a token, log scale\n{LOWER}",
         )
         for axes in (longer, cost):
-            axes.set(xscale="log", yscale="log", xlabel="attention length, tokens, log scale")
+            axes.set(xscale="log", yscale="log", xlabel=f"attention length, tokens, log scale\n({MEDIANS})")
             with_commas(axes.yaxis)
             ticks_at(axes, [length for length in lengths if length in SHOWN] or lengths)
         longer.legend()

@@ -4,7 +4,7 @@ from typing import Any
 
 from matplotlib.ticker import LogLocator, NullLocator
 
-from minitxl.figures.cost.evaluation_cost import draw_medians
+from minitxl.figures.cost.evaluation_cost import MEDIANS, draw_medians
 from minitxl.figures.marks import label_ends, ticks_at, with_commas
 from minitxl.figures.picture import (
     LOWER,
@@ -51,7 +51,7 @@ def generation_cost(data: Data) -> Picture:
             )
             if level
             else "Time of the next token",
-            xlabel="length of the text, tokens",
+            xlabel=f"length of the text, tokens\n({MEDIANS})",
             ylabel=f"milliseconds for the next token,\nlog scale {LOWER}",
             yscale="log",
         )

@@ -25,7 +25,7 @@ HELD = {
 }
 """Parts of what a GPU holds: names in the result, place in the scale of colours, and hatch."""
 LINKS = {
-    "measured": ("on this machine", "o", 0.0),
+    "measured": ("two processes", "o", 0.0),
     "ethernet": ("10-gigabit Ethernet", "s", 0.3),
     "pcie": ("PCIe 4.0 x16", "^", 0.5),
     "nvlink": ("NVLink", "D", 0.68),
@@ -60,9 +60,10 @@ def scaling(data: Data) -> Picture:
                 axes.plot(gpus, overlapped, DASHES[link], color=colour, lw=0.8)
             alt.append(f"{label}: {apart[-1]:.0f} to {overlapped[-1]:.0f} %")
         axes.plot([], [], color="grey", label="gradients sent after the backward pass")
-        label = "most that is gained if they are sent during it"
+        label = fitted("most that is gained if gradients are sent during the backward pass")
         axes.fill_between([], [], [], color="grey", alpha=0.3, label=label)
-        axes.plot([], [], "--", color="grey", label="rate measured between two processes")
+        measured = "rate measured between two processes of one machine"
+        axes.plot([], [], "--", color="grey", label=fitted(measured))
         axes.set_xscale("log", base=2)
         axes.set_xticks(gpus, [str(number) for number in gpus])
         axes.set(

@@ -44,10 +44,11 @@ def absolute_positions(data: Data) -> Picture:
                 f"{100 * min(beyond['worst']['seeds']):.0f} to {100 * max(beyond['best']['seeds']):.0f} %"
             )
         style: dict[str, Any] = {"va": "bottom", "color": "#404040"}
-        shown[0].annotate(f"← segments 1 to {trained}: training", (trained + 0.8, 0.3), **style)
+        training = "training" if is_narrow() else f"segments 1 to {trained}: training"
+        shown[0].annotate(f"← {training}", (trained + 0.8, 0.3), **style)
         shown[-1].annotate(
             f"dotted: chance, {100 * data['chance']:.0f} %",
-            (len(rows), data["chance"] + 0.06),
+            (len(rows) - 2, data["chance"] + 0.06),
             ha="right",
             **style,
         )

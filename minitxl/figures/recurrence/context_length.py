@@ -42,7 +42,9 @@ def context(data: Data) -> Picture:
     with drawing(6.4, 4) as figure:
         axes = figure.subplots()
         for name, one in READERS.items():
-            seed_band(axes, lengths, systems[name]["bits"], label=one.name, **one.look(marker=False), lw=1.4)
+            read = _read(data, name)
+            bits = systems[name]["bits"][: len(read)]
+            seed_band(axes, read, bits, label=one.name, **one.look(marker=False), lw=1.4)
         gains = {
             name: min(one["tokens"] for one in systems[name]["effective_context_length"])
             for name in ("xl", "xl_memory")
@@ -53,19 +55,31 @@ def context(data: Data) -> Picture:
                 if gains["xl_memory"] > gains["xl"]
                 else _lowest(systems, lengths)
             ),
-            xlabel="context, characters, log scale",
+            xlabel=f"context, characters, log scale\n({_limit(data)})",
             ylabel=f"test {BITS}\n{LOWER}",
             xscale="log",
         )
         ticks_at(axes, [length for length in lengths if (length // lengths[0]).bit_count() == 1])
         legend_outside(figure, ncols=3)
     alt = "; ".join(
-        f"{one.name}: {BITS} {_at_ends(systems[name]['bits'], lengths)}" for name, one in READERS.items()
+        f"{one.name}: {BITS} {_at_ends(systems[name]['bits'], _read(data, name))}"
+        for name, one in READERS.items()
     )
     return Picture(
         figure,
-        f"Mean of the seeds over {data['targets']} targets. {alt}. {_lowest(systems, lengths)}.",
+        f"Mean of the seeds over {data['targets']} targets; {_limit(data)}. {alt}. "
+        f"{_lowest(systems, lengths)}.",
     )
+
+
+def _read(data: Data, name: str) -> list[int]:
+    """Return the contexts that a system reads whole: learned positions end with the segment of training."""
+    lengths = data["context_lens"]
+    return [length for length in lengths if name != "absolute" or length <= data["seg_len"]]
+
+
+def _limit(data: Data) -> str:
+    return f"{READERS['absolute'].name}: it reads {data['seg_len']} at most"
 
 
 def _lowest(systems: Data, lengths: Sequence[int]) -> str:
@@ -185,7 +199,8 @@ def context_gains(data: Data) -> Picture:
     alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
     return Picture(
         figure,
-        f"Perplexity saved where the context grows from {first} to {last} characters: {', '.join(alt)}. "
+        f"Perplexity saved where the context grows from {first} to {last} characters ({_limit(data)}): "
+        f"{', '.join(alt)}. "
         f"Each target is compared with the best of the models that has {first}; one that is predicted worse "
         "counts as nothing saved.",
     )
@@ -243,6 +258,8 @@ def _gains(figure: Figure, data: Data) -> None:
     """
     lengths = doubled(data["context_lens"])
     matrices = {name: _matrix(lengths, data["gains"][name]) for name in READERS}
+    for name, matrix in matrices.items():
+        matrix[lengths.index(_read(data, name)[-1]) :] = np.nan  # there is no more to read, so none to save
     most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
     shown = panels(figure, len(matrices), height=1.9, sharey=True, sharex=True)
     for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
@@ -250,6 +267,8 @@ def _gains(figure: Figure, data: Data) -> None:
         drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower", aspect="auto")
         texts = [["" if np.isnan(one) else f"{one:.2f}" for one in row] for row in matrix]
         write_numbers(axes, matrix, texts, dark=0.07)
+        for short in range(lengths.index(_read(data, name)[-1]), len(lengths) - 1):
+            axes.text(len(lengths) - 1, short, "–", ha="center", va="center")
         axes.axhline(lengths.index(middle_of(data)) - 0.5, **BEYOND)
         axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=10)
         names = [f"{length:,}" for length in lengths]
@@ -258,14 +277,17 @@ def _gains(figure: Figure, data: Data) -> None:
         axes.set(xlim=(0.5, len(lengths) - 0.5), ylim=(-0.5, len(lengths) - 1.5))
     line = Line2D([], [], **BEYOND)
     words = f"above this line: what is saved beyond {middle_of(data)} characters of context"
-    legend_outside(figure, [line], [fitted(words)], place="lower left")
+    none = Line2D([], [], color="black", marker="$–$", ls="none", ms=6)
+    names = [fitted(words), fitted(_limit(data))]
+    legend_outside(figure, [line, none], names, place="lower left", ncols=2)
     middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
     middle.set_xlabel("… to this longer context, characters")
     shown[0].set_ylabel("from this context …")
     bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
     bar.set_label(
         "perplexity saved, for each target against\n"
-        f"the best of all {len(matrices)} models with the\nshorter context (square-root scale)"
+        f"the best of all {len(matrices)} models with the\n"
+        "shorter context; worse counts as 0\n(square-root scale)"
     )
     bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
 
@@ -279,7 +301,8 @@ def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:
 
 
 def _at_ends(bits: Sequence[Data], lengths: Sequence[int]) -> str:
-    return f"{bits[0]['mean']:.2f} with {lengths[0]} characters and {bits[-1]['mean']:.2f} with {lengths[-1]}"
+    first, last = bits[0]["mean"], bits[len(lengths) - 1]["mean"]
+    return f"{first:.2f} with {lengths[0]} characters and {last:.2f} with {lengths[-1]}"
 
 
 def _lengths(data: Data, name: str) -> str:

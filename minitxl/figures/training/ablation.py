@@ -68,6 +68,7 @@ def ablation(data: Data) -> Picture:
             axes.set_yticks(range(len(kinds)), kinds)
             axes.set_ylim(len(kinds) - 0.5, -0.8)
             axes.margins(x=0.14)
+            axes.tick_params(labelbottom=True)
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("positions")
         marks = [Line2D([], [], color="#606060", ls="none", **look) for look in KEY.values()]

@@ -85,7 +85,12 @@ def short_segments(data: Data) -> Picture:
         whole.axvline(0, color="black", lw=1, ls=":")
         for place, gain in enumerate(saved.values()):
             seeds_and_mean(whole, place, gain, "black")
-        whole.set_yticks(range(len(saved)), ["relative\npositions", "memory"])
+        without = {key: one.name.replace(", ", ",\n") for key, one in ONE_CHANGE_APART.items()}
+        names = [
+            f"relative positions,\nagainst {without['vanilla']}",
+            f"memory, against\n{without['relative']}",
+        ]
+        whole.set_yticks(range(len(saved)), names)
         both = all(min(gain["seeds"]) > 0 for gain in saved.values())
         title = "Both save in every seed" if both else "Saved over the whole text"
         whole.set(title=title, xlabel=f"{BITS} saved\n({DOTS_AND_BAR};\n{HELPS})", ylim=(1.6, -0.6))

@@ -23,6 +23,7 @@ from minitxl.figures.picture import (
     drawing,
     fitted,
     headline,
+    is_narrow,
     legend_outside,
     panels,
 )
@@ -60,6 +61,9 @@ def training_parts(data: Data) -> Picture:
             axes.margins(x=0.35)
             axes.set_xlabel(f"{BITS} saved by the change,\nall read with memory\n({DOTS_AND_BAR}; {HELPS})")
             words.append(f"after {row['steps']} steps {'; '.join(said)}")
+        if is_narrow():
+            low, high = shown[0].get_xlim()
+            shown[0].set_xlim(right=high + 0.3 * (high - low))  # room for the numbers' words
         shown[0].set_yticks(range(len(NAMES)), list(NAMES.values()))
         looks = {
             "memory in training": {"color": SYSTEMS["xl_memory"].colour, **SEED},
@@ -99,14 +103,14 @@ def _verdict(seeds: Sequence[float]) -> str:
 def _finding(rows: Sequence[Data], peak: float) -> str:
     """Return which change saves bits in every seed of every length, at the one peak of the rate."""
     costs = [{change: row["changes"][change][COST] for change in NAMES} for row in rows]
-    ahead = [
-        " ".join(NAMES[change].split())
-        for change in NAMES
-        if all(max(row[change]["seeds"]) < 0 for row in costs)
-    ]
+    ahead = [change for change in NAMES if all(max(row[change]["seeds"]) < 0 for row in costs)]
     if len(ahead) != 1:
         return "What one change of the training saves"
-    return f"At this peak of the rate, {peak:g}, a {ahead[0]} saves bits in every seed"
+    (change,) = ahead
+    name = " ".join(NAMES[change].split())
+    unclear = [row["steps"] for row in rows if _verdict(row["changes"][change][COST]["seeds"]) == "open"]
+    still_open = f";\nafter {' and '.join(map(str, unclear))} steps it is open" if unclear else ""
+    return f"Peak rate {peak:g}: a {name} saves bits in every seed{still_open}"
 
 
 LINES = {

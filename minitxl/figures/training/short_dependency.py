@@ -58,7 +58,7 @@ def short_dependency(data: Data) -> Picture:
                 else f"Beside {kind_of(first)}"
             ),
             xlabel=f"{BITS} that {kind_of(first)}\nsaves against each system\n"
-            f"({DOTS_AND_BAR};\nright of 0: it is ahead)",
+            f"({DOTS_AND_BAR};\nhollow: no memory;\nright of 0: it is ahead)",
         )
     alt = "; ".join(
         f"{kind_of(row)} {mean(bits):.2f} ({row['bits_by_offset'][0]['mean']:.2f} at offset 0, "
