@@ -20,9 +20,9 @@ from minitxl import figures
 from minitxl.experiments.shared import results
 from minitxl.figures import marks, systems
 from minitxl.figures.cost import evaluation_cost
-from minitxl.figures.picture import BITS, HIGHER, LEFT, LOWER, ORANGE, PURPLE, RIGHT
+from minitxl.figures.picture import BITS, HIGHER, LEFT, LOWER, ORANGE, PURPLE, RIGHT, for_phones
 from minitxl.figures.positions import counting, depth
-from minitxl.figures.recurrence import mechanism, reach
+from minitxl.figures.recurrence import context_length, mechanism, reach
 from minitxl.figures.recurrence.context_length import more_by_offset
 from minitxl.figures.training import (
     ablation,
@@ -541,6 +541,36 @@ def test_each_mean_of_training_parts_says_whether_it_counts():
     for axes, row in zip(figure_of("training_parts").axes, stored("training_parts")["rows"], strict=True):
         costs = [row["changes"][change]["cost_with_memory"]["seeds"] for change in parts.NAMES]
         assert [text.get_text().split()[1] for text in axes.texts] == [paired.verdict(cost) for cost in costs]
+
+
+def test_absolute_positions_have_no_more_context_than_their_model_reads():
+    data = stored("context")
+    ends = {line.get_label(): line.get_xdata()[-1] for line in figure_of("context").axes[0].lines}
+    longest, limit = data["context_lens"][-1], data["seg_len"]
+    name = systems.SYSTEMS["absolute"].name
+    assert ends == dict.fromkeys(ends, longest) | {name: limit}
+    panels = [axes for axes in figure_of("context_gains").axes if axes.images]
+    dashes = [[text.get_position() for text in axes.texts if text.get_text() == "–"] for axes in panels]
+    assert [bool(places) for places in dashes] == [
+        axes.get_title(loc="left").replace("\n", " ") == name for axes in panels
+    ]
+    (((x, y),),) = [places for places in dashes if places]
+    lengths = context_length.doubled(data["context_lens"])
+    assert (lengths[y], lengths[x]) == (limit, longest)
+    assert all(
+        axes.images[0].get_array().mask[y, x] == bool(d) for axes, d in zip(panels, dashes, strict=True)
+    )
+
+
+def test_bars_of_times_say_what_they_are():
+    for name in ("evaluation_cost", "generation_cost"):
+        assert all(evaluation_cost.MEDIANS in axes.get_xlabel() for axes in figure_of(name).axes)
+
+
+def test_each_panel_of_the_ablation_has_numbers_on_a_phone():
+    with for_phones():
+        shown = figures.ablation(stored("ablation")).figure.axes
+    assert all(axes.xaxis.get_tick_params()["labelbottom"] for axes in shown)
 
 
 def test_the_title_of_the_schedules_names_what_counts_as_ahead():
