@@ -26,7 +26,8 @@ from minitxl.figures.positions.far_attention import far_attention
 from minitxl.figures.positions.later import later_positions, position_repairs
 from minitxl.figures.positions.shaw_clipping import shaw_clipping
 from minitxl.figures.positions.terms import without_terms
-from minitxl.figures.recurrence.context_length import context, context_by_offset, context_gains, context_recl
+from minitxl.figures.recurrence.context_gains import context_gains
+from minitxl.figures.recurrence.context_length import context, context_by_offset, context_recl
 from minitxl.figures.recurrence.mechanism import Animation, mechanism
 from minitxl.figures.recurrence.reach import copying, dependency, relay_routes
 from minitxl.figures.recurrence.segments import segment_copying

@@ -18,7 +18,8 @@ from minitxl.experiments.shared import results
 from minitxl.figures.marks import label_ends
 from minitxl.figures.positions.encodings import by_place
 from minitxl.figures.recurrence import dependency_graph
-from minitxl.figures.recurrence.context_length import READERS, context_gains, doubled
+from minitxl.figures.recurrence.context_gains import context_gains, doubled
+from minitxl.figures.recurrence.context_length import READERS
 from minitxl.figures.recurrence.drawn_ranges import drawn_ranges
 from minitxl.figures.recurrence.lengths_by_seed import lengths_by_seed
 from minitxl.figures.recurrence.token_losses import token_losses

@@ -22,7 +22,7 @@ from minitxl.figures import marks, systems
 from minitxl.figures.cost import evaluation_cost
 from minitxl.figures.picture import BITS, HIGHER, LEFT, LOWER, ORANGE, PURPLE, RIGHT, for_phones
 from minitxl.figures.positions import counting, depth
-from minitxl.figures.recurrence import context_length, mechanism, reach
+from minitxl.figures.recurrence import context_gains, mechanism, reach
 from minitxl.figures.recurrence.context_length import more_by_offset
 from minitxl.figures.training import (
     ablation,
@@ -555,7 +555,7 @@ def test_absolute_positions_have_no_more_context_than_their_model_reads():
         axes.get_title(loc="left").replace("\n", " ") == name for axes in panels
     ]
     (((x, y),),) = [places for places in dashes if places]
-    lengths = context_length.doubled(data["context_lens"])
+    lengths = context_gains.doubled(data["context_lens"])
     assert (lengths[y], lengths[x]) == (limit, longest)
     assert all(
         axes.images[0].get_array().mask[y, x] == bool(d) for axes, d in zip(panels, dashes, strict=True)

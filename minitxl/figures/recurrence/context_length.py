@@ -1,17 +1,12 @@
 """The context that trained models use: loss by context and by offset, and effective context lengths."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from typing import Any
 
-import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import PowerNorm
-from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
-from numpy.typing import NDArray
 
-from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean, signed, ticks_at, write_numbers
+from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean, signed, ticks_at
 from minitxl.figures.picture import (
     AHEAD,
     BITS,
@@ -20,8 +15,6 @@ from minitxl.figures.picture import (
     Picture,
     drawing,
     fitted,
-    headline,
-    is_narrow,
     legend_outside,
     panels,
 )
@@ -29,8 +22,6 @@ from minitxl.figures.systems import SYSTEMS
 
 READERS = {key: SYSTEMS[key] for key in ("xl_memory", "shaw_memory", "xl", "absolute", "lstm")}
 """The systems of the experiment ``context``."""
-BEYOND: dict[str, Any] = {"color": "#606060", "lw": 1.2, "ls": "--"}
-"""Look of the line between the gains of a long context and those of a longer one."""
 SHARES = {"0.1": "o", "0.5": "s", "1.0": "^"}
 PAPER_RECL = {"recurrent": ["xl_memory", "lstm"], "attentive": ["xl_memory", "shaw_memory", "xl", "absolute"]}
 """Table 8's order in each of its groups, the longest first."""
@@ -42,7 +33,7 @@ def context(data: Data) -> Picture:
     with drawing(6.4, 4) as figure:
         axes = figure.subplots()
         for name, one in READERS.items():
-            read = _read(data, name)
+            read = contexts_read(data, name)
             bits = systems[name]["bits"][: len(read)]
             seed_band(axes, read, bits, label=one.name, **one.look(marker=False), lw=1.4)
         gains = {
@@ -55,30 +46,31 @@ def context(data: Data) -> Picture:
                 if gains["xl_memory"] > gains["xl"]
                 else _lowest(systems, lengths)
             ),
-            xlabel=f"context, characters, log scale\n({_limit(data)})",
+            xlabel=f"context, characters, log scale\n({most_read(data)})",
             ylabel=f"test {BITS}\n{LOWER}",
             xscale="log",
         )
         ticks_at(axes, [length for length in lengths if (length // lengths[0]).bit_count() == 1])
         legend_outside(figure, ncols=3)
     alt = "; ".join(
-        f"{one.name}: {BITS} {_at_ends(systems[name]['bits'], _read(data, name))}"
+        f"{one.name}: {BITS} {_at_ends(systems[name]['bits'], contexts_read(data, name))}"
         for name, one in READERS.items()
     )
     return Picture(
         figure,
-        f"Mean of the seeds over {data['targets']} targets; {_limit(data)}. {alt}. "
+        f"Mean of the seeds over {data['targets']} targets; {most_read(data)}. {alt}. "
         f"{_lowest(systems, lengths)}.",
     )
 
 
-def _read(data: Data, name: str) -> list[int]:
+def contexts_read(data: Data, name: str) -> list[int]:
     """Return the contexts that a system reads whole: learned positions end with the segment of training."""
     lengths = data["context_lens"]
     return [length for length in lengths if name != "absolute" or length <= data["seg_len"]]
 
 
-def _limit(data: Data) -> str:
+def most_read(data: Data) -> str:
+    """Say how much of a context the model with learned positions reads at most."""
     return f"{READERS['absolute'].name}: it reads {data['seg_len']} at most"
 
 
@@ -184,57 +176,6 @@ def _recl_title(recl: Data, group: str) -> str:
     return {"recurrent": "Recurrent models", "attentive": "Models with attention"}[group]
 
 
-def context_gains(data: Data) -> Picture:
-    """Draw the gain of each pair of context lengths, a panel a model: the paper's Figure 3."""
-    with drawing(10, 4) as figure:
-        _gains(figure, data)
-        middle = middle_of(data)
-        first, last = data["context_lens"][0], data["context_lens"][-1]
-        if all(3 * far < whole for name in READERS for far, whole in _far_and_whole(data, name, middle)):
-            headline(
-                figure,
-                f"Most of what a context of {last} characters saves beyond {first} "
-                f"is saved by its nearest {middle}",
-            )
-    alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
-    return Picture(
-        figure,
-        f"Perplexity saved where the context grows from {first} to {last} characters ({_limit(data)}): "
-        f"{', '.join(alt)}. "
-        f"Each target is compared with the best of the models that has {first}; one that is predicted worse "
-        "counts as nothing saved.",
-    )
-
-
-def doubled(lengths: Sequence[int]) -> list[int]:
-    """Return those lengths that are the first one times a power of 2: their gains have room for numbers."""
-    return [length for length in lengths if (length // lengths[0]).bit_count() == 1]
-
-
-def middle_of(data: Data) -> int:
-    """Return a quarter of the longest context: a dashed line divides the gains from there."""
-    lengths = data["context_lens"]
-    middle: int = lengths[len(lengths) // 4 - 1]
-    return middle
-
-
-def _gain(data: Data, name: str, short: int) -> Data:
-    """Return the gain of the longest context over all models' best with a shorter one, by seed and mean."""
-    (pair,) = (
-        pair
-        for pair in data["gains"][name]
-        if (pair["short"], pair["long"]) == (short, data["context_lens"][-1])
-    )
-    gain: Data = pair["perplexity"]
-    return gain
-
-
-def _far_and_whole(data: Data, name: str, middle: int) -> Iterator[tuple[float, float]]:
-    """Yield for each seed the gain over the ``middle`` context, and that over the shortest."""
-    far, whole = _gain(data, name, middle), _gain(data, name, data["context_lens"][0])
-    return zip(far["seeds"], whole["seeds"], strict=True)
-
-
 def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
     """Draw three rows a model, one for each share of the hardest targets."""
     for place, name in enumerate(names):
@@ -249,55 +190,6 @@ def _recl(axes: Axes, recl: Data, names: Sequence[str]) -> None:
     axes.set_yticks(range(len(names)), [SYSTEMS[name].name.replace(", ", ",\n") for name in names])
     axes.set_ylim(len(names) - 0.4, -0.6)
     axes.set_xlim(left=0)
-
-
-def _gains(figure: Figure, data: Data) -> None:
-    """Draw Figure 3: each model's gain of a longer context over the best of all with the shorter.
-
-    The best is chosen for each target, so it has a smaller loss than any one model, and no gain is negative.
-    """
-    lengths = doubled(data["context_lens"])
-    matrices = {name: _matrix(lengths, data["gains"][name]) for name in READERS}
-    for name, matrix in matrices.items():
-        matrix[lengths.index(_read(data, name)[-1]) :] = np.nan  # there is no more to read, so none to save
-    most = max(float(np.nanmax(matrix)) for matrix in matrices.values())
-    shown = panels(figure, len(matrices), height=1.9, sharey=True, sharex=True)
-    for axes, (name, matrix) in zip(shown, matrices.items(), strict=True):
-        look = PowerNorm(0.5, vmin=0, vmax=most)  # small gains differ from none
-        drawn = axes.imshow(matrix, cmap="cividis", norm=look, origin="lower", aspect="auto")
-        texts = [["" if np.isnan(one) else f"{one:.2f}" for one in row] for row in matrix]
-        write_numbers(axes, matrix, texts, dark=0.07)
-        for short in range(lengths.index(_read(data, name)[-1]), len(lengths) - 1):
-            axes.text(len(lengths) - 1, short, "–", ha="center", va="center")
-        axes.axhline(lengths.index(middle_of(data)) - 0.5, **BEYOND)
-        axes.set_title(SYSTEMS[name].name.replace(", ", ",\n"), fontsize=10)
-        names = [f"{length:,}" for length in lengths]
-        axes.set_xticks(range(1, len(lengths)), names[1:])
-        axes.set_yticks(range(len(lengths) - 1), names[:-1])
-        axes.set(xlim=(0.5, len(lengths) - 0.5), ylim=(-0.5, len(lengths) - 1.5))
-    line = Line2D([], [], **BEYOND)
-    words = f"above this line: what is saved beyond {middle_of(data)} characters of context"
-    none = Line2D([], [], color="black", marker="$–$", ls="none", ms=6)
-    names = [fitted(words), fitted(_limit(data))]
-    legend_outside(figure, [line, none], names, place="lower left", ncols=2)
-    middle = shown[-1] if is_narrow() else shown[len(shown) // 2]
-    middle.set_xlabel("… to this longer context, characters")
-    shown[0].set_ylabel("from this context …")
-    bar = figure.colorbar(drawn, ax=shown, shrink=0.9 if not is_narrow() else 0.4)
-    bar.set_label(
-        "perplexity saved, for each target against\n"
-        f"the best of all {len(matrices)} models with the\n"
-        "shorter context; worse counts as 0\n(square-root scale)"
-    )
-    bar.set_ticks([0.0, 0.05, 0.2], labels=["0", "0.05", "0.2"])
-
-
-def _matrix(lengths: list[int], pairs: Sequence[Data]) -> NDArray[np.float64]:
-    """Return [short long], nan where long is not longer."""
-    matrix = np.full((len(lengths), len(lengths)), np.nan)
-    for pair in (one for one in pairs if one["short"] in lengths and one["long"] in lengths):
-        matrix[lengths.index(pair["short"]), lengths.index(pair["long"])] = pair["perplexity"]["mean"]
-    return matrix
 
 
 def _at_ends(bits: Sequence[Data], lengths: Sequence[int]) -> str:
