@@ -15,7 +15,7 @@ from minitxl.experiments.shared.fingerprints import MEASURED, TINY, compute, sam
 from minitxl.fast import attention as fast_attention
 from minitxl.fast import cpu_attention, dropout, inputs
 from minitxl.fast.kv_cache import heads
-from minitxl.training import loop
+from minitxl.training import step
 
 FIGURES = Path(__file__).parents[2] / "figures"
 
@@ -102,7 +102,7 @@ MUTATIONS = {
     ),
     "the window in training": ("samples", [(cpu_attention, "attention_mask", one_key_fewer)]),
     "the window in the text": ("attention_over_memory", [(attention, "attention_mask", one_key_fewer)]),
-    "the length of memory in training": ("context", [(loop, "extend", one_token_fewer)]),
+    "the length of memory in training": ("context", [(step, "extend", one_token_fewer)]),
     "the distances": ("memory_and_positions", [(inputs, "distances", one_distance_more)]),
     "the size of a block, at its edge": (
         "copying",
@@ -121,7 +121,7 @@ MUTATIONS = {
     ),
     "the schedule": (
         "short_dependency",
-        [(loop, "learning_rate", lambda step, settings: settings.learning_rate)],
+        [(step, "learning_rate", lambda number, settings: settings.learning_rate)],
     ),
 }
 

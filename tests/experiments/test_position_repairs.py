@@ -160,7 +160,7 @@ def test_the_figure_shows_both_questions_and_labels_every_line():
     assert {text.get_text() for text in t5.texts} == {
         "T5 + memory,\nas published",
         "Transformer-XL",
-        "T5 + memory,\nbiases × 30",
+        "T5 + memory,\ntrained with its\nbiases × 30",
     }
     assert {text.get_text() for text in rotary.texts} == {
         "rotary + memory,\nas trained",
