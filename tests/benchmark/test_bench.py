@@ -500,6 +500,7 @@ def result(reference: str = "transformers") -> dict:
     systems = {"minitxl": {"speed": speed}, reference: {"speed": one}}
     return {
         "reference": reference,
+        "machine": "2 CPU threads",
         "items": [
             {"work": "training", "size": "S", "systems": systems},
             {"work": "generation", "size": "M", "systems": systems},

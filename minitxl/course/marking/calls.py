@@ -42,15 +42,15 @@ def answers(handed: Handed) -> dict[str, str]:
     cells = handed.to_run()
     every, sources = [*_definitions(cells)], {name.rpartition(" ")[0]: of for name, of in cells}
     defined = dict(every)
-    found = dict.fromkeys(handed.assignment.by_hand, handed.answer())
+    text_of = dict.fromkeys(handed.assignment.by_hand, handed.answer())
     for test in handed.assignment.tests:
         name, cell = handed.assignment.titles[test["cell"]], test["cell"].removesuffix("-test")
-        found[test["cell"]] = sources.get(cell, "")
+        text_of[test["cell"]] = sources.get(cell, "")
         if name in defined:
             with suppress(*UNREADABLE):  # of what is nested too deeply
                 read = _read_by(name, defined)
-                found[test["cell"]] = "\n".join(ast.unparse(code) for one, code in every if one in read)
-    return {cell: _digest(text) for cell, text in found.items()}
+                text_of[test["cell"]] = "\n".join(ast.unparse(code) for one, code in every if one in read)
+    return {cell: _digest(text) for cell, text in text_of.items()}
 
 
 def _digest(text: str) -> str:

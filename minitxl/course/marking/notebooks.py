@@ -33,7 +33,7 @@ IMPORTS = "imports"
 YEAR = re.compile(r"^variant = partial\(variant, year=(.+)\)$", re.MULTILINE)
 """Line of the first cell that draws everyone's numbers for the year of a course."""
 WRITTEN = "the written question"
-"""How tables and pages call it."""
+"""Its name in tables and pages."""
 GIVEN = "given "
 """Beginning of the name of a cell that the assignment gives, and that a student left as it is."""
 
@@ -91,7 +91,7 @@ class Assignment:
 
     @cached_property
     def titles(self) -> dict[str, str]:
-        """How tables and pages call the cells that give points, and a function's own, by their names."""
+        """Names in tables and pages of the cells that give points, and of their functions, by cell name."""
         titles = {name: WRITTEN if self.solutions else name for name in self.by_hand}
         for test in self.tests:
             function = graded(test["source"])[1][1]

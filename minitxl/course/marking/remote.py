@@ -103,7 +103,7 @@ class Remote:
     def _receive(self) -> tuple[dict[str, Any], frames.Tensors]:
         before, began = self.worker.used, monotonic()
         try:
-            found = self.worker.receive(self.left, self.lasting)
+            answer = self.worker.receive(self.left, self.lasting)
         except Gone as gone:
             if "takes more than" in str(gone):
                 raise self._too_long() from None
@@ -113,7 +113,7 @@ class Remote:
             self.lasting -= monotonic() - began
         if self.left <= 0:  # by many short answers, of which none takes long
             raise self._too_long()
-        return found
+        return answer
 
     def _answer(self, told: dict[str, Any], replay: Replay, given: dict[int, Callable[..., Any]]) -> None:
         """Call a function of the judge's for the worker, on the judge's tensors."""

@@ -157,7 +157,7 @@ class Channel:
             os.dup2(nowhere, stream)
         self.recorder = Recorder()
         self.given: dict[int, Given | GivenModule] = {}
-        self.asked: str | None = None  # the mark of the judge's last frame, which each answer to it repeats
+        self.asked: str | None = None  # mark of the judge's last frame; each answer repeats it
 
     def send(self, header: dict[str, Any], tensors: dict[str, Tensor] | None = None) -> None:
         self.there.write(frames.pack(header | {"asked": self.asked}, tensors))

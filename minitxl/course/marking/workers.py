@@ -59,7 +59,7 @@ class Worker:
         self.used = 0.0
         self.attempts, self.left = ATTEMPTS, CELLS_SECONDS
         self.sleep_left = ASLEEP
-        self.asked: str | None = None  # a mark of the last frame that was sent, which no one can foresee
+        self.asked: str | None = None  # random mark of the last frame sent
 
     def start(self) -> None:
         """Start a worker if none runs, and run the cells; what ends or stops it is left out next time."""

@@ -33,8 +33,6 @@ SIZES = {
 }
 OVER_WORDS = {"words", "adaptive"}
 """Those sizes whose tokens are words."""
-STORED_ON = "2 CPU threads"
-"""What the stored races ran on, for data that do not say it."""
 ON_TWO_LINES = {
     "minitxl-explicit": "minitxl, written\nout plainly",
     "vanilla": "minitxl, absolute,\nno memory",
@@ -91,7 +89,7 @@ def _races(data: Data, *works: str) -> Picture:
         shown[0].plot([], [], "o", color="#606060", ms=7, label="median")
         shown[0].plot([], [], "-", color="#606060", label="quartile to quartile")
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=2)
-        found = f"{_found(rows, data['reference'])}, on {data.get('machine', STORED_ON)}"
+        found = f"{_found(rows, data['reference'])}, on {data['machine']}"
         headline(figure, found)
     return Picture(figure, f"{found}. {' '.join(alt)}")
 
