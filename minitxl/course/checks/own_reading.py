@@ -45,6 +45,11 @@ def _nats(model: Any, tokens: Any, targets: Any, seg_len: int, remember: Callabl
     return nats
 
 
+def _joined(memory: Tensor | None, states: Tensor) -> Tensor:
+    """Return all states, old and new."""
+    return states if memory is None else torch.cat([memory, states], dim=2)
+
+
 def _mean(nats: list[Tensor]) -> float:
     return torch.cat(nats, dim=1).mean().item()
 
@@ -71,12 +76,11 @@ def check_bits_read(attempt: Callable[..., Any]) -> Verdict:
             lambda model, tokens, targets, seg_len, mem_len: solution_bits_read(
                 model, tokens, targets, tokens.shape[1], 0
             ),
-            remembering(
-                lambda mem_len: (
-                    lambda memory, states: states if memory is None else torch.cat([memory, states], dim=2)
-                )
-            ),
+            remembering(lambda mem_len: _joined),
         ],
+        "where mem_len is 0, [-0:] keeps all states in place of none: let extend keep the last mem_len": (
+            remembering(lambda mem_len: lambda memory, states: _joined(memory, states)[:, :, -mem_len:])
+        ),
         "the memory holds the last segment's states, whatever mem_len says: give mem_len to extend": [
             remembering(lambda mem_len: lambda memory, states: states),
             lambda model, tokens, targets, seg_len, mem_len: solution_bits_read(

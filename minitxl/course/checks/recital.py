@@ -57,9 +57,10 @@ def check_recited(attempt: Callable[..., Any]) -> Verdict:
                 _leading(go_on(piece[-prompt_len:], len(piece) - prompt_len) == piece[prompt_len:])
             ),
         ],
-        "too few tokens are asked for: the piece has len(piece) - prompt_len after the prompt": (
-            lambda go_on, piece, prompt_len: min(prompt_len, solution_recited(go_on, piece, prompt_len))
-        ),
+        "too few tokens are asked for: the piece has len(piece) - prompt_len after the prompt": [
+            lambda go_on, piece, prompt_len: min(prompt_len, solution_recited(go_on, piece, prompt_len)),
+            lambda go_on, piece, prompt_len: min(32, solution_recited(go_on, piece, prompt_len)),
+        ],
         "go_on returns the tokens after the prompt alone: cut nothing off what it returns": (
             lambda go_on, piece, prompt_len: int(
                 _leading(go_on(piece[:prompt_len], len(piece))[prompt_len:] == piece[prompt_len:])
@@ -75,6 +76,7 @@ def check_recited(attempt: Callable[..., Any]) -> Verdict:
         "a prompt of one token": ([2, 2, 0, 7, 1, 8], 1, [3]),
         "a long run after the first difference": ([5, 4, 4, 2, 0, 1, 3, 6, 0, 2, 1, 3], 2, [3]),
         "as the piece begins": ([1, 2, 1, 2, 9, 2, 1, 2], 4, [4]),
+        "more than the notebook's 32": ([5 * place % 7 for place in range(45)], 3, [40]),
     }
     cases = [
         (Model(torch.tensor(piece), other), torch.tensor(piece), prompt_len)

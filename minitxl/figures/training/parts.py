@@ -71,8 +71,8 @@ def training_parts(data: Data) -> Picture:
         }
         marks = [Line2D([], [], marker="o", ls="none", **look) for look in looks.values()]
         words_of_verdicts = fitted(
-            "counts: more than chance, 0 lies outside the 95 % interval of the mean;\n"
-            "open: it may be chance, 0 lies within"
+            "counts: 0 lies outside the 95 % interval of the mean; open: 0 lies within\n"
+            "(where nothing differs, chance makes one in twenty count)"
         )
         legend_outside(figure, marks, list(looks), ncols=2, title=words_of_verdicts)
         headline(figure, _finding(data["rows"], data["schedules"]["at_peaks"][0]["peaks"]["constant"]))

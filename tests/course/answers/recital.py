@@ -96,6 +96,9 @@ ANSWERS = {
             "too few tokens are asked for": lambda go_on, piece, prompt_len: by_a_loop(
                 go_on, piece[: 2 * prompt_len], prompt_len
             ),
+            "after the prompt": lambda go_on, piece, prompt_len: by_a_loop(
+                go_on, piece[: prompt_len + 32], prompt_len
+            ),
             "cut nothing off what it returns": lambda go_on, piece, prompt_len: (
                 (go_on(piece[:prompt_len], len(piece))[prompt_len:] == piece[prompt_len:]).cumprod(0).sum()
             ),
