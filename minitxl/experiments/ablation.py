@@ -33,7 +33,7 @@ from minitxl.model import TransformerLM
 from minitxl.training.checkpoints import model_config, train_config
 from minitxl.training.config import TrainConfig
 
-SEEDS = [0, 1, 2]
+SEEDS = [0, 1, 2, 3, 4]
 ENCODINGS: dict[str, dict[str, Any]] = {
     "XL": {"attention": "xl"},
     "Shaw": {"attention": "shaw"},

@@ -15,7 +15,7 @@ from minitxl.experiments.conclusions.comparisons import bits_as_cut
 from minitxl.experiments.shared.runner import differences
 from minitxl.training.checkpoints import model_config, train_config
 
-SEEDS = [0, 1, 2]
+SEEDS = [0, 1, 2, 3, 4]
 KEYS = 1.5
 """Keys that a query with memory gets in a full context, in segments: as many as on average in training."""
 parts = ablation.parts

@@ -14,7 +14,7 @@ from minitxl.data.token_file import Tokens
 from minitxl.experiments import ablation
 from minitxl.experiments.shared.runner import Part
 
-SEEDS = [0, 1, 2]
+SEEDS = [0, 1, 2, 3, 4]
 SYSTEMS = [("XL", True), ("Shaw", True), ("XL", False), ("absolute, per layer", False)]
 ORDER = 0
 """Seed of the shuffled order, which all systems share."""

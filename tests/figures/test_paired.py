@@ -1,4 +1,4 @@
-"""Differences by seed: the interval of three, its verdict, and their picture."""
+"""Differences by seed: their interval, its verdict, and their picture."""
 
 from math import sqrt
 from statistics import mean, stdev
@@ -9,14 +9,15 @@ from matplotlib.colors import same_color
 from minitxl.figures.training import paired
 
 
-def test_the_interval_is_students_for_three_values():
-    differences = [-0.02, -0.01, -0.03]
+@pytest.mark.parametrize(
+    ("differences", "quantile"),  # 0.975 of Student's distribution with 2 and with 4 degrees of freedom
+    [([-0.02, -0.01, -0.03], 4.302653), ([-0.02, -0.01, -0.03, 0.0, -0.05], 2.776445)],
+)
+def test_the_interval_is_students(differences, quantile):
     low, high = paired.interval(differences)
-    half = (
-        4.302653 * stdev(differences) / sqrt(3)
-    )  # 0.975 of Student's distribution with 2 degrees of freedom
+    half = quantile * stdev(differences) / sqrt(len(differences))
     assert (low, high) == pytest.approx((mean(differences) - half, mean(differences) + half), abs=1e-4)
-    with pytest.raises(ValueError, match="three seeds, got 2"):
+    with pytest.raises(ValueError, match="3 and for 5 seeds, got 2"):
         paired.interval(differences[:2])
 
 
@@ -28,6 +29,8 @@ def test_the_interval_is_students_for_three_values():
         ([-0.02, -0.01, -0.03], "open"),  # the signs agree
         ([0.001, 0.2, 0.1], "open"),
         ([0.0, 0.0, 0.0], "open"),
+        ([-0.02, -0.01, -0.03, -0.02, -0.02], "counts"),
+        ([-0.02, 0.01, -0.03, 0.01, -0.02], "open"),
     ],
 )
 def test_a_difference_counts_where_its_interval_excludes_0(differences, expected):
@@ -41,7 +44,7 @@ def test_differences_are_taken_seed_by_seed():
 
 
 def test_each_row_has_its_seeds_its_interval_and_its_verdict_in_a_word():
-    clear, unclear = [-0.17, -0.20, -0.18], [-0.02, 0.01, -0.03]
+    clear, unclear = [-0.17, -0.20, -0.18], [-0.02, 0.01, -0.03, 0.0, 0.01]
     panels = {"left": {"one": clear, "other": unclear}, "right": {"one": unclear, "other": clear}}
     picture = paired.paired({"panels": panels, "label": "bits with less bits without", "digits": 3})
     for axes, rows in zip(picture.figure.axes, panels.values(), strict=True):

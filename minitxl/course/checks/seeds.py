@@ -1,4 +1,4 @@
-"""Predictions of notebook 10b, and its rule: an interval of three seeds says if memory helps or hurts."""
+"""Predictions of notebook 10b, and its rule: an interval over the seeds says if memory helps or hurts."""
 
 from collections.abc import Callable, Sequence
 from statistics import mean, pstdev, stdev
@@ -6,7 +6,7 @@ from typing import Any
 
 from minitxl.course.checker import Function, Verdict, judge
 from minitxl.course.predictions import Predictions, Question
-from minitxl.figures.training.paired import FACTOR, less
+from minitxl.figures.training.paired import FACTORS, interval, less
 
 predictions = Predictions(
     Question(
@@ -40,7 +40,8 @@ Bits = Sequence[float]
 
 def solution_effect(with_memory: Bits, without: Bits) -> str:
     """Return what memory does: "helps", "hurts", or "open" where the interval of what it saves has 0."""
-    return _by_interval(saved := less(without, with_memory), FACTOR * stdev(saved))
+    low, high = interval(less(without, with_memory))
+    return "helps" if low > 0 else "hurts" if high < 0 else "open"
 
 
 def columns(effect: Callable[[Bits, Bits], str], with_memory: Bits, without: Bits) -> dict[str, float | str]:
@@ -65,18 +66,23 @@ def _by_ranges(with_memory: Bits, without: Bits) -> str:
     return "hurts" if min(with_memory) > max(without) else "open"
 
 
-def _with_factor(factor: float, spread: Callable[[Sequence[float]], float] = stdev) -> Function:
-    """Return the rule with an interval of another length."""
-    return lambda a, b: _by_interval(saved := less(b, a), factor * spread(saved))
+def _with_factor(factor: float) -> Function:
+    """Return the rule with an interval of another length, whatever the number of seeds."""
+    return lambda a, b: _by_interval(saved := less(b, a), factor * stdev(saved))
 
 
 def _unpaired(with_memory: Bits, without: Bits) -> str:
-    half = FACTOR * (stdev(with_memory) ** 2 + stdev(without) ** 2) ** 0.5
+    half = FACTORS[len(without)] * (stdev(with_memory) ** 2 + stdev(without) ** 2) ** 0.5
     return _by_interval(less(without, with_memory), half)
 
 
+def _by_pstdev(with_memory: Bits, without: Bits) -> str:
+    saved = less(without, with_memory)
+    return _by_interval(saved, FACTORS[len(saved)] * pstdev(saved))
+
+
 def check_effect(attempt: Callable[..., Any]) -> Verdict:
-    """Check ``attempt(with_memory, without)``: what memory does, by the bits of three seeds."""
+    """Check ``attempt(with_memory, without)``: what memory does, by the bits of three seeds or of five."""
 
     def renamed(words: dict[str, str]) -> Function:
         """Return a function that says other words than the right ones."""
@@ -97,14 +103,19 @@ def check_effect(attempt: Callable[..., Any]) -> Verdict:
         "turned around: fewer bits are better, so memory helps where with_memory is smaller": renamed(
             {"helps": "hurts", "hurts": "helps"}
         ),
-        "that is pstdev, which divides by three: of a sample, take stdev": _with_factor(FACTOR, pstdev),
-        "the interval has another length: it goes 2.48 standard deviations to each side of the mean": [
-            _with_factor(factor) for factor in (0.5, 1, 1.43, 1.96, 3, 4.3)
-        ],
+        "that is pstdev, which divides by the number of seeds: of a sample, take stdev": _by_pstdev,
+        "2.48 is the factor of three seeds; of five it is 1.24: take FACTORS[len(saved)]": _with_factor(
+            FACTORS[3]
+        ),
+        "1.24 is the factor of five seeds; of three it is 2.48: take FACTORS[len(saved)]": _with_factor(
+            FACTORS[5]
+        ),
+        "the interval has another length: of three seeds it goes 2.48 standard deviations to each side of "
+        "the mean, of five 1.24": [_with_factor(factor) for factor in (0.5, 1, 1.43, 1.96, 3, 4.3)],
         "that is an end of the interval on the wrong side: memory helps where all of it lies above 0": [
-            lambda a, b: _by_interval(saved := less(b, a), -FACTOR * stdev(saved)),
+            lambda a, b: _by_interval(saved := less(b, a), -FACTORS[len(saved)] * stdev(saved)),
         ],
-        "that is one seed alone: all three make the interval": [
+        "that is one seed alone: all make the interval": [
             lambda a, b: _by_interval([b[0] - a[0]], 0),
             lambda a, b: _by_interval([b[-1] - a[-1]], 0),
         ],
@@ -129,6 +140,10 @@ def check_effect(attempt: Callable[..., Any]) -> Verdict:
     def case(*saved: float) -> tuple[Bits, Bits]:
         return less(base, saved), base
 
+    def five(*saved: float) -> tuple[Bits, Bits]:
+        without = [*base, 2.78, 2.73]
+        return less(without, saved), without
+
     first = case(0.04, 0.05, 0.04)
     return judge(
         attempt,
@@ -149,6 +164,10 @@ def check_effect(attempt: Callable[..., Any]) -> Verdict:
             ([2.5, 2.9, 2.7], [2.71, 3.1, 2.9]),  # all by far, and the ranges overlap
             ([2.9000, 2.9100, 2.9210], [2.9500, 2.9610, 2.9700]),  # the ranges don't overlap
             ([2.90, 2.80, 2.81], [2.95, 2.91, 3.30]),  # not even then
+            five(0.02, 0.03, 0.04, 0.03, 0.03),  # 4.2 times
+            five(0.025, 0.015, 0.035, 0.01, 0.04),  # twice
+            five(-0.025, -0.015, -0.035, -0.01, -0.04),
+            five(0.02, 0.01, 0.03, -0.005, 0.035),  # 1.1 times
         ],
         mistakes=mistakes,
         praise="the interval of what memory saves leaves 0 out, or it is open",

@@ -9,17 +9,20 @@ from matplotlib.lines import Line2D
 from minitxl.figures.marks import SEED, signed
 from minitxl.figures.picture import Data, Picture, drawing, fitted, legend_outside, panels
 
-FACTOR = 2.48
-"""Half the length of a 95 % interval over three seeds, in standard deviations: Student's 4.30 over √3."""
+FACTORS = {3: 2.48, 5: 1.24}
+"""Half the length of a 95 % interval over so many seeds, in standard deviations: Student's t over √n.
+
+4.30 over √3, and 2.78 over √5.
+"""
 COUNTS, OPEN = "#000000", "#8A8A8A"
 """Colours of a difference that counts, and of one that is open; its line and its word say it too."""
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float]:
-    """Return the interval of the mean of three differences, one a seed: mean ± 2.48 standard deviations."""
-    if len(differences) != 3:
-        raise ValueError(f"the factor {FACTOR} is that of three seeds, got {len(differences)}")
-    half = FACTOR * stdev(differences)
+    """Return the 95 % interval of the mean of differences, one a seed: mean ± factor · standard deviation."""
+    if len(differences) not in FACTORS:
+        raise ValueError(f"the interval is known for 3 and for 5 seeds, got {len(differences)}")
+    half = FACTORS[len(differences)] * stdev(differences)
     return mean(differences) - half, mean(differences) + half
 
 
@@ -53,7 +56,7 @@ def paired(data: Data) -> Picture:
                 ink, line = (COUNTS, "-") if found == "counts" else (OPEN, "--")
                 axes.plot(ends, [place] * 2, line, color=ink, lw=1.8)
                 axes.plot(ends, [place] * 2, ls="none", marker="|", color=ink, ms=7, mew=1.2)
-                axes.plot(seeds, [place - 0.22] * 3, "o", color="#0072B2", **SEED)
+                axes.plot(seeds, [place - 0.22] * len(seeds), "o", color="#0072B2", **SEED)
                 axes.plot(mean(seeds), place, "|", color=ink, ms=12, mew=2.5)
                 number = f"{signed(mean(seeds), data['digits'])} {found}"
                 below: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top"}
