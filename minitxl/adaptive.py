@@ -119,15 +119,15 @@ class AdaptiveEmbedding(nn.Module):
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
             in_cluster_order, _ = pack(by_cluster, "* model")
-            # argsort lists the tokens in the order above; argsort of that list gives each token's row there.
+            # The first argsort lists the tokens in that order. The second inverts it: each token's row.
             row_of_token = clusters.argsort(stable=True).argsort()
             embedded = in_cluster_order[row_of_token]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
-    def _look_up(self, table: int, ids: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
-        """Return the vectors of one table for ids that count from the table's first."""
-        embedded = self.tables[table](ids)
-        return self.projections[table](embedded) if self.projections else embedded
+    def _look_up(self, index: int, ids: Int[Tensor, " token"]) -> Float[Tensor, "token model"]:
+        """Return the vectors of one table, projected; ``ids`` count from the table's first id."""
+        embedded = self.tables[index](ids)
+        return self.projections[index](embedded) if self.projections else embedded
 
 
 class AdaptiveSoftmax(nn.Module):
@@ -136,13 +136,13 @@ class AdaptiveSoftmax(nn.Module):
     With div_val > 1 each cluster i has a table [size_i, width_i] with biases, and a projection [d_model,
     width_i]. These are the shapes of the embedding's tables and projections, so the two modules may share
     them. Here a projection is used transposed, from d_model to the cluster's width. With div_val = 1 all
-    clusters share one table. If then d_embed is not d_model, the embedding has one projection for all
-    clusters, and the softmax one for each, as in the original code.
+    clusters share one table. If also d_embed is not d_model, the embedding has one projection in all, and the
+    softmax one for each cluster, as in the original code.
 
     ``tail_classes`` gives the logits of the tails' classes in the first softmax. Row i-1 is that of tail i,
-    since the shortlist, cluster 0, has no such class. The weights of Hugging Face and TensorFlow have the
-    same order. The original PyTorch code reads these rows in the opposite order; loading its weights reverses
-    them.
+    since the shortlist, cluster 0, has no such class. The models of Hugging Face and TensorFlow have the
+    same order. The original PyTorch code reads these rows in the opposite order: a model of that code has its
+    rows reversed when it is loaded.
     """
 
     def __init__(
@@ -190,8 +190,8 @@ class AdaptiveSoftmax(nn.Module):
             self._cluster_log_softmax(cluster, hidden, weight_and_bias)
             for cluster, weight_and_bias in enumerate(self._weights_and_biases())
         ]
-        sizes = [self.partition.sizes[0]] + [1] * len(within_tails)
-        shortlist, *tails = first.split(sizes, dim=-1)
+        n_classes = [self.partition.sizes[0]] + [1] * len(within_tails)
+        shortlist, *tails = first.split(n_classes, dim=-1)
         words = [tail + within_tail for tail, within_tail in zip(tails, within_tails, strict=True)]
         return pack([shortlist, *words], "batch seg *")[0]
 
@@ -203,18 +203,18 @@ class AdaptiveSoftmax(nn.Module):
         The softmax of a tail is computed for the tokens whose target is in the tail, and for no other.
         """
         check_hidden(hidden, targets, d_model=self.partition.d_model)
-        tokens = rearrange(hidden, "batch seg model -> (batch seg) model")
+        vectors = rearrange(hidden, "batch seg model -> (batch seg) model")
         ids = rearrange(targets, "batch seg -> (batch seg)").long()
         clusters, n_shortlist = self.partition.cluster_of(ids), self.partition.sizes[0]
         first_softmax, *tail_softmaxes = self._weights_and_biases()
         # In the first softmax a shortlist word's class is its id; tail i's class is n_shortlist - 1 + i.
         first_class = torch.where(clusters == 0, ids, n_shortlist - 1 + clusters)
-        losses = self._cluster_losses(0, tokens, first_softmax, first_class)
+        losses = self._cluster_losses(0, vectors, first_softmax, first_class)
         for tail, tail_softmax in enumerate(tail_softmaxes, start=1):
-            # Also where no target is in the tail: the tail's parameters then get a gradient of 0, not None.
+            # Computed even if no target is in the tail: the tail's parameters get a gradient of 0, not None.
             (indices,) = torch.where(clusters == tail)
             ids_in_tail = ids[indices] - self.partition.starts[tail]
-            tail_losses = self._cluster_losses(tail, tokens[indices], tail_softmax, ids_in_tail)
+            tail_losses = self._cluster_losses(tail, vectors[indices], tail_softmax, ids_in_tail)
             losses = losses.index_add(0, indices, tail_losses)
         return rearrange(losses, "(batch seg) -> batch seg", **parse_shape(targets, "batch seg"))
 

@@ -11,7 +11,7 @@ Names of the axes:
     query      the tokens of the segment, which the model calls ``seg``
     key        the tokens of memory and segment
     mem        the tokens of memory
-    pos        tokens, in a function that is called for segments and for memory alike; in
+    pos        the tokens of a segment or of memory, in a function that takes either; in
                ``position_encodings``, the positions or distances to encode
     dist       distances, from n_key-1 down to 0
     row        the rows of Shaw's tables
@@ -25,9 +25,9 @@ Every attention keeps one promise: with the same options, and without dropout, t
 only on [memory ∘ x], memory and x joined along the tokens, and on the query's place in it. Where memory ends
 and x begins makes no difference.
 
-Training, evaluation and generation run the same equations in other modules, those of ``fast``. (Shaw's
-attention is the exception: there, too, it runs as it is written here.) To step through this file, call a
-model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
+Training, evaluation and generation run the same equations in other modules, those of ``fast``. (Only Shaw's
+attention runs there as it is written here; under ``torch.compile`` all do: see ``fast.eager``.) To step
+through this file, call a model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
 """
 
 from math import sqrt
@@ -57,10 +57,10 @@ KeyMask = Bool[Tensor, "batch key"]
 
 
 class AttentionOptions(TypedDict, total=False):
-    """Keyword arguments of every call: the keys each query may attend to, and the distance clamp."""
+    """Keyword arguments of every attention: which keys a query may attend to, and the clamp of distances."""
 
     window: int | None
-    """Greatest number of keys that a query attends to, itself included; None for all."""
+    """Greatest number of keys that a query attends to, the one at its own place included; None for all."""
     clamp_len: int | None
     """Keys at this distance or farther count as equally far.
 
@@ -218,7 +218,7 @@ class ShawAttention(nn.Module):
     all.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and each pair then takes
-    the product with its own row. For the values, the attention weights of all keys with the same row are
+    the product with its own row. For the values, each query's weights of the keys with the same row are
     summed, and the sums are multiplied with a_V once.
     """
 
@@ -237,7 +237,7 @@ class ShawAttention(nn.Module):
         self.attention_dropout = nn.Dropout(attention_dropout)
 
     def table_rows(self, like: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
-        """Return each pair's row of the tables, shaped as ``like``; the queries are the last tokens."""
+        """Return the number of each pair's row in a_K and a_V, shaped as ``like``; queries come last."""
         n_query, n_key = like.shape[-2:]
         i = rearrange(torch.arange(n_key - n_query, n_key, device=like.device), "query -> query 1")
         j = rearrange(torch.arange(n_key, device=like.device), "key -> 1 key")

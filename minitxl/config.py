@@ -3,7 +3,7 @@
 Types and ranges are checked on construction. How the settings of adaptive embedding and softmax fit together
 (``cutoffs``, ``d_embed``, ``tie_projections``) is checked in ``adaptive`` when the model is built.
 
-Every field is a keyword of ``dataclasses.replace``, so that an ablation is one ``replace(config,
+``dataclasses.replace`` returns a copy with other values, so an ablation is one call: ``replace(config,
 attention="absolute")``. Each field but ``clamp_len`` is a flag of ``minitxl train``; the flag ``--clamp-len``
 sets the field of that name in ``TrainConfig``.
 """

@@ -115,8 +115,8 @@ def sin_and_cos(
 
     The angles are computed in float64: in float32 they would be off by thousandths at position 100,000.
     """
-    table = sinusoids(positions.double(), d_head, base=base).to(dtype)
-    return rearrange(table, "pos (two half) -> two pos half", two=2)
+    encodings = sinusoids(positions.double(), d_head, base=base).to(dtype)
+    return rearrange(encodings, "pos (two half) -> two pos half", two=2)
 
 
 class RotaryAttention(LaterAttention):

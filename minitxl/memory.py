@@ -8,8 +8,8 @@ the place that has it: it returns a detached tensor.
 
 Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
 in earlier segments, the paper's h^n: the embeddings for n = 0, and the outputs of ``blocks[n-1]`` for n > 0.
-In both cases absolute positions are included, if layer n adds any. (The paper counts layers from 1, so its
-layer n + 1 reads h^n.)
+Absolute positions that layer n adds are included. (The paper counts layers from 1, so its layer n + 1 reads
+h^n.)
 
 Memory holds no keys and values: each segment projects the memory with the current W_k and W_v (in XL, W_kE
 and W_v). So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. No
@@ -59,14 +59,14 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
 
     The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory token, or the
     oldest token in the window, whichever is nearer. The state of that key depends, through the layer below,
-    on still earlier tokens. So each of the N layers adds one step back, a hop, which begins where the hop
-    before ended. With o = offset, N = n_layer, L = seg_len, M = mem_len and W = window the reach is
+    on still earlier tokens. So each of the N layers adds one hop back, from where the hop before ended. With
+    o = offset, N = n_layer, L = seg_len, M = mem_len and W = window the reach is
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1
 
-    For a longer window there is no such formula, only the loop below. With M = L the formula without a window
-    is the O(N · L) of section 3.2; with M = 0 it is o.
+    For M + 1 < W < M + L there is no such formula, only the loop below. A window of M + L or more hides no
+    token, so the first formula holds. With M = L that is the O(N · L) of section 3.2; with M = 0 it is o.
 
     >>> reach(31, n_layer=3, seg_len=32, mem_len=32)
     127

@@ -111,22 +111,22 @@ def new_attention(config: ModelConfig, shared: Attention | None = None) -> Atten
 
     ``shared`` is another layer's attention, whose u and v (xl) or table (t5) the new one uses.
     """
-    sizes, attention_dropout = (config.d_model, config.n_head, config.d_head), config.attention_dropout
+    dims, attention_dropout = (config.d_model, config.n_head, config.d_head), config.attention_dropout
     if config.attention == "absolute":
-        return MultiHeadAttention(*sizes, attention_dropout=attention_dropout)
+        return MultiHeadAttention(*dims, attention_dropout=attention_dropout)
     if config.attention == "shaw":
-        return ShawAttention(*sizes, max_distance=config.max_distance, attention_dropout=attention_dropout)
+        return ShawAttention(*dims, max_distance=config.max_distance, attention_dropout=attention_dropout)
     if config.attention == "xl":
         u, v = (shared.u, shared.v) if isinstance(shared, XLAttention) else (None, None)
-        return XLAttention(*sizes, dropout=config.dropout, attention_dropout=attention_dropout, u=u, v=v)
+        return XLAttention(*dims, dropout=config.dropout, attention_dropout=attention_dropout, u=u, v=v)
     if config.attention == "rotary":
-        return RotaryAttention(*sizes, attention_dropout=attention_dropout)
+        return RotaryAttention(*dims, attention_dropout=attention_dropout)
     if config.attention == "alibi":
-        return ALiBiAttention(*sizes, attention_dropout=attention_dropout)
+        return ALiBiAttention(*dims, attention_dropout=attention_dropout)
     if config.attention == "t5":
         table = shared.table if isinstance(shared, T5Attention) else None
         return T5Attention(
-            *sizes, config.n_bucket, config.bucket_distance, attention_dropout=attention_dropout, table=table
+            *dims, config.n_bucket, config.bucket_distance, attention_dropout=attention_dropout, table=table
         )
     assert_never(config.attention)
 
@@ -148,10 +148,11 @@ class TransformerLM(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = check_kind("config", config, ModelConfig)
-        sizes = config.vocab_size, config.d_embed or config.d_model, config.d_model
-        self.embedding = AdaptiveEmbedding(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
+        dims = config.vocab_size, config.d_embed or config.d_model, config.d_model
+        self.embedding = AdaptiveEmbedding(*dims, cutoffs=config.cutoffs, div_val=config.div_val)
         n_tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer, "none": 0}[config.positions]
-        # Learned tables only, so empty with sinusoids. In a state dict: ``positions.0.weight`` and so on.
+        # Only learned positions have tables; with sinusoids this list is empty. In a state dict the tables
+        # are ``positions.0.weight`` and so on.
         self.positions = nn.ModuleList(
             nn.Embedding(config.max_seg_len, config.d_model)
             for _ in range(n_tables if config.attention == "absolute" else 0)
@@ -163,7 +164,7 @@ class TransformerLM(nn.Module):
             else nn.Identity()
         )
         self.dropout = dropout_of(config)
-        self.output = AdaptiveSoftmax(*sizes, cutoffs=config.cutoffs, div_val=config.div_val)
+        self.output = AdaptiveSoftmax(*dims, cutoffs=config.cutoffs, div_val=config.div_val)
         self.output.tie(
             self.embedding, tie_tables=config.tie_embeddings, tie_projections=config.tie_projections
         )
@@ -172,15 +173,16 @@ class TransformerLM(nn.Module):
     def embed(self, tokens: Tokens, *, isolated: Bool[Tensor, "batch_or_1 seg"] | None = None) -> Hidden:
         """Return the first layer's input: √d_model E[token] plus absolute positions, if any, after dropout.
 
-        Word dropout spares ``isolated`` tokens, which attend to themselves only, such as the first of a text.
-        The reason: a dropped token's input is 0. The state of an isolated token would stay 0 in every layer
-        of a new model, whose Linear and LayerNorm biases are 0. For an input of zeros, a LayerNorm multiplies
-        the gradient by 1/√ε, 316 by default. In post-norm the gradient passes through every LayerNorm, so in
-        a deep model it would overflow. In pre-norm it grows more slowly, since residual connections go around
-        the LayerNorms. (With absolute positions or Shaw's a_V no state stays 0.)
+        Word dropout spares ``isolated`` tokens, which attend to no token before them, such as the first of a
+        text. The reason: a dropped token's input is 0. If an isolated token were dropped, its state would
+        stay 0 in every layer of a new model, whose Linear and LayerNorm biases are 0. For an input of zeros,
+        a LayerNorm multiplies the gradient by 1/√ε, 316 by default. In post-norm the gradient passes through
+        every LayerNorm, so in a deep model it would overflow. In pre-norm it grows more slowly, since
+        residual connections go around the LayerNorms. (With absolute positions or Shaw's a_V no state stays
+        0.)
 
         Don't train with word dropout and a short ``window`` at once: chance may drop all tokens that a query
-        attends to. Its state is then 0 after the first layer, as an isolated token's would be.
+        attends to. The query's state is then 0 after the first layer, as a dropped isolated token's would be.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
@@ -192,7 +194,7 @@ class TransformerLM(nn.Module):
     def _isolated(
         self, tokens: Tokens, memory: Memory, options: AttentionOptions
     ) -> Bool[Tensor, "batch_or_1 seg"] | None:
-        """Return which tokens attend to themselves only; None without word dropout."""
+        """Return which tokens attend to no token before them; None without word dropout."""
         if not (self.training and self.config.word_dropout):
             return None
         mem, seg = memory.shape[2], tokens.shape[1]
@@ -230,7 +232,7 @@ class TransformerLM(nn.Module):
             x = self.add_positions(x, layer=layer) if layer else x  # ``embed`` has added those of layer 0
             states.append(x)
             if n_last is not None and layer == self.config.n_layer - 1:
-                # The other tokens are keys only now, so they join the memory: attention treats both alike.
+                # In the last layer the other tokens serve only as keys, so they may join the memory.
                 layer_memory, x = concat_memory(layer_memory, x[:, :-n_last]), x[:, -n_last:]
             x = block(x, layer_memory, **options)
         return self.dropout(self.final_norm(x)), torch.stack(states)
@@ -313,8 +315,8 @@ class TransformerLM(nn.Module):
         self.check_segment_tokens(tokens)
         config, batch = self.config, len(tokens)
         memory = self.empty_memory(batch) if memory is None else memory
-        sizes, weight = (config.n_layer, batch, config.d_model), next(self.parameters())
-        check_memory(memory, options, sizes, seg=tokens.shape[1], weight=weight)
+        dims, weight = (config.n_layer, batch, config.d_model), next(self.parameters())
+        check_memory(memory, options, dims, seg=tokens.shape[1], weight=weight)
         if options.get("clamp_len") is None:
             options = {**options, "clamp_len": config.clamp_len}
         return memory, options
@@ -327,15 +329,15 @@ GAUSSIAN = "weight", "u", "v", "a_K", "a_V", "table"
 def initialise(module: nn.Module) -> None:
     """Draw a module's parameters at random, from the original code's distributions where it has them.
 
-    ``apply`` calls it for each module, so parameters of the module's children are not drawn here:
+    ``apply`` calls it for each module. It draws the module's own parameters, and ``adaptive``'s projections:
 
-        weights, u, v, a_K, a_V, table     mean 0, standard deviation 0.02
+        matrices, u, v, a_K, a_V, table    mean 0, standard deviation 0.02
         projections of ``adaptive``        mean 0, standard deviation 0.01
         gains of LayerNorm                 mean 1, standard deviation 0.02
         biases of Linear and LayerNorm     0
 
-    Raises a ValueError for a parameter of any other name: add new names to ``GAUSSIAN``, and keep
-    constants in buffers.
+    Raises a ValueError for a parameter of any other name: add new names to ``GAUSSIAN``, and register
+    constants by ``register_buffer``.
     """
     for name, parameter in module.named_parameters(recurse=False):
         if name == "bias":

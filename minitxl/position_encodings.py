@@ -1,8 +1,8 @@
 """Position encodings: sinusoids, of positions or of distances.
 
 Transformer-XL encodes the *distance* i - j between a query i and a key j, never the position itself. Memory
-and segment together have n_key keys. The axis ``dist`` holds the distances n_key-1 … 0, descending: those of
-the keys from the first to the last, as the last query counts them.
+and segment together have n_key keys. The axis ``dist`` holds the distances n_key-1 … 0, descending: how far
+the last query is from the first key, from the second key, and so on.
 """
 
 import torch
@@ -33,8 +33,8 @@ def sinusoids(
     compute_dtype = torch.promote_types(dtype, torch.float32)
     exponents = torch.arange(0, d_model, 2, dtype=compute_dtype, device=positions.device) / d_model
     angles = einsum(positions.to(compute_dtype), base**-exponents, "pos, half -> pos half")
-    table, _ = pack([angles.sin(), angles.cos()], "pos *")
-    return table.to(dtype)
+    encodings, _ = pack([angles.sin(), angles.cos()], "pos *")
+    return encodings.to(dtype)
 
 
 def distances(

@@ -4,7 +4,7 @@
     for record in train_steps(run, segments): ...
 
 What a step does, and what a run holds, is in ``step``. Under ``torchrun`` each process has a run of its own,
-with the same weights and its own lanes.
+with the same parameters and its own lanes.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,10 +35,10 @@ def start(
     accumulate: int = 1,
     build: Callable[[ModelConfig], TransformerLM] = TransformerLM,
 ) -> Run:
-    """Return a run at step 0. ``settings.seed`` decides its weights, and later its dropout.
+    """Return a run at step 0. ``settings.seed`` decides its first parameters, and later its dropout.
 
-    With ``accumulate``, a step takes its lanes in that many parts, which needs less RAM for activations.
-    Each part draws its own dropout; without dropout the gradient is the same to rounding.
+    A step takes its lanes in ``accumulate`` parts, one after another: more parts need less RAM for
+    activations. Each part draws its own dropout; without dropout the gradient is the same to rounding.
     ``build`` makes the model from its configuration, for a model that differs from ``TransformerLM``.
     """
     check_kind("config", config, ModelConfig)
@@ -54,7 +54,7 @@ def start(
         random = random_state(device)
     optimizer = adamw(model, settings)
     average = None if settings.average_from is None else AveragedModel(model)
-    loss = new_segment_loss(model.train(), settings, accumulate)
+    segment_loss = new_segment_loss(model.train(), settings, accumulate)
     return Run(
         model,
         optimizer,
@@ -63,7 +63,7 @@ def start(
         memory=None,
         random=random,
         average=average,
-        segment_loss=loss,
+        segment_loss=segment_loss,
         accumulate=accumulate,
     )
 
@@ -73,7 +73,7 @@ def train_steps(run: Run, segments: ContiguousBatches, valid: Tensor | None = No
 
     Whenever a record is yielded, the run is in a consistent state and may be saved.
 
-    With a validation text, it is scored every ``validate_every`` steps and after the last.
+    A validation text, if given, is scored every ``validate_every`` steps and after the last.
     """
     settings = check_kind("run", run, Run).settings
     check_kind("segments", segments, ContiguousBatches)

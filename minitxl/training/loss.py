@@ -68,8 +68,9 @@ def new_segment_loss(model: TransformerLM, settings: TrainConfig, accumulate: in
         return distributed.parallel(SegmentLoss(model, settings))
     tokens = torch.zeros(n_lane, seg_len, dtype=torch.int64, device=device)
     memory = model.empty_memory(n_lane)
-    loss = SegmentLossToCapture(model, settings)
-    return cuda.capture_training(loss, (tokens, tokens.clone(), *of_constant_length(memory, settings)))
+    segment_loss = SegmentLossToCapture(model, settings)
+    examples = tokens, tokens.clone(), *of_constant_length(memory, settings)
+    return cuda.capture_training(segment_loss, examples)
 
 
 def of_constant_length(memory: Tensor, settings: TrainConfig) -> tuple[Tensor, ...]:

@@ -1,4 +1,4 @@
-"""One step of training: forward, backward, the weights' update, and the memory's extension.
+"""One step of training: forward, backward, the parameters' update, and the memory's extension.
 
     record = train_step(run, segments)
 
@@ -71,7 +71,7 @@ class Run:
     random: dict[str, Tensor]
     """State of the generators, by device type."""
     average: AveragedModel | None
-    """Mean of the weights after each step later than ``average_from``; None without averaging."""
+    """Mean of the parameters after each step later than ``average_from``; None without averaging."""
     segment_loss: nn.Module
     """A ``SegmentLoss`` of the model, its gradients averaged over all processes."""
     accumulate: int
@@ -87,7 +87,7 @@ class Run:
 
     @property
     def model_to_evaluate(self) -> TransformerLM:
-        """The model to evaluate: the one with averaged weights, once there are any."""
+        """The model to evaluate: the one with averaged parameters, once there are any."""
         if self.average is None or not self.average.n_averaged:
             return self.model
         return cast(TransformerLM, self.average.module)
@@ -98,8 +98,8 @@ class Record(NamedTuple):
 
     step: int
     bits: float
-    """Training loss in bits per token, with the weights before this step; with settings.loss = "half" that of
-    the later half of each segment."""
+    """Training loss in bits per token, with the parameters before this step. With settings.loss = "half", the
+    loss of the later half of each segment."""
     learning_rate: float
     gradient_norm: float
     """Norm of the gradient before clipping."""
@@ -128,7 +128,8 @@ def train_step(run: Run, segments: ContiguousBatches) -> Record:
     with _own_randomness(run):
         losses, states = _forward_and_backward(run, segments[index], memory)
     norm_on_device = clip_grad_norm_(run.model.parameters(), settings.clip)
-    # ``.item()`` in ``_mean_bits`` waits for all of a GPU's work so far: read no value before this line.
+    # ``.item()`` in ``_mean_bits`` waits for all of a GPU's work so far. Read no value earlier: it would be
+    # one more wait.
     bits = _mean_bits(losses)
     if not isfinite(bits):
         raise ValueError(
@@ -164,7 +165,7 @@ def _forward_and_backward(run: Run, segment: Segment, memory: Tensor) -> tuple[l
 
 
 def _mean_bits(losses: list[Tensor]) -> float:
-    """Return the mean in bits of the losses of all parts and processes."""
+    """Return the mean loss over all parts and processes, in bits."""
     nats = sum(loss.item() / len(losses) for loss in losses)
     (nats,) = distributed.summed([nats / distributed.size()])
     return nats / log(2)

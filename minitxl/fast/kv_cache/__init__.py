@@ -1,17 +1,17 @@
-"""The key-value cache: while weights stay as they are, keep keys and values in place of the memory.
+"""The key-value cache: while no parameter changes, it keeps keys and values in place of the memory.
 
     cache = start(model, batch=1, mem_len=512)
     log_probs, cache = step(model, tokens, cache)
 
-Memory holds the inputs of all layers, and each segment projects them anew. With a cache the outputs are the
-same, but each layer projects a token to a key and a value once. Distances too are projected once, and again
-only when a segment is longer than all before it. In these files, memory means the tokens whose keys and
-values the cache holds.
+Memory holds the inputs of all layers, and each segment projects them anew. With a cache each layer projects a
+token to a key and a value once, and the outputs are the same to rounding. XL's distances too are projected
+once, and anew only if a segment is longer than all before it. In these files, memory means the tokens whose
+keys and values the cache holds.
 
 The cache holds the model in its fast form. ``step`` takes the model again, and refuses the cache of another
-model. It compares the embedding's first table alone, so it does not notice another model that shares it. A
+model. It compares the embedding's first table alone, so it accepts another model that shares this table. A
 step may write into the buffers of the cache it is given, so only the newest cache of a text is valid, and
-none is valid once a weight has changed. Everything runs in evaluation mode and without gradients.
+none is valid once a parameter has changed. Everything runs in evaluation mode and without gradients.
 
 Its files:
 

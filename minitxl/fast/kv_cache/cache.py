@@ -24,17 +24,18 @@ class Cache:
     """Keys and values of the last tokens of each text, at most ``mem_len``; earlier ones are forgotten."""
 
     model: TransformerLM
-    """The fast model, in evaluation mode, around the parameters of the one that the cache is for."""
+    """The given model in its fast form, in evaluation mode. It shares the given model's parameters, but its
+    products may use copies of the matrices: in bfloat16 rounded ones, on some CPUs in another order."""
     mem_len: int
     """Tokens of memory, at most."""
     window: int | None
-    """Greatest number of keys that a query attends to, itself included."""
+    """Greatest number of keys that a query attends to, the one at its own place included."""
     clamp_len: int | None
     """Keys at this distance or farther count as equally far."""
     buffers: Float[Tensor, "layer 2 batch head room dim"]
     """Keys and values of every layer."""
     memory_mask: Bool[Tensor, "batch mem"] | None
-    """False for a token of the memory that is masked for every query; None if none ever was."""
+    """False for a token of the memory that is masked for every query; None if no step had a key_mask."""
     r: Float[Tensor, "layer head padded_dist dim"]
     """W_kR R of every layer, for at least the distances n_key … 0; empty unless the attention is xl."""
     joined_qkv: tuple[FastLinear | None, ...]
@@ -48,7 +49,7 @@ class Cache:
     shapes: tuple[torch.Size, ...] = ()
     """Shapes of the last step's tokens, and targets if it had any."""
     repeats: int = 0
-    """Steps in a row that repeated the shapes of the step before, with a full memory."""
+    """Steps in a row that repeated the shapes of the step before, with a full memory and no key_mask."""
     captured: cuda.CapturedStep | None = None
     """The step as a CUDA graph, which reads and writes this cache's buffers; None before it is captured."""
 
@@ -59,20 +60,20 @@ def read_segment(
     """Return the last layer's output, as ``model.last_hidden`` does, and the cache with these tokens."""
     model = cache.model
     cache = with_distances(with_room(cache, tokens.shape[1]), tokens.shape[1])
-    mask = mask_of_memory_and_segment(cache, tokens, key_mask)
-    options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": mask}
+    context_key_mask = mask_of_memory_and_segment(cache, tokens, key_mask)
+    options = {"window": cache.window, "clamp_len": cache.clamp_len, "key_mask": context_key_mask}
     end = cache.end + tokens.shape[1]
     angles = angles_of_segment(model, cache, tokens.shape[1])
     x = model.embed(tokens)
     for layer, block in enumerate(model.blocks):
         x = model.add_positions(x, layer=layer) if layer else x
-        buffers = cache.buffers[layer, :, :, :, cache.begin : end]
+        layer_buffers = cache.buffers[layer, :, :, :, cache.begin : end]
         attention_input = block.attention_input(x)
         r, joined_qkv = cache.r[layer], cache.joined_qkv[layer]
-        attended = _attention(block.attention, attention_input, buffers, r, angles, joined_qkv, options)
+        attended = _attention(block.attention, attention_input, layer_buffers, r, angles, joined_qkv, options)
         x = block.after_attention(x, attended)
     begin = max(cache.begin, end - cache.mem_len)
-    memory_mask = None if mask is None else mask[:, begin - cache.begin :]
+    memory_mask = None if context_key_mask is None else context_key_mask[:, begin - cache.begin :]
     return model.dropout(model.final_norm(x)), replace(
         cache, memory_mask=memory_mask, begin=begin, end=end, tokens_read=cache.tokens_read + tokens.shape[1]
     )
@@ -81,26 +82,26 @@ def read_segment(
 def _attention(
     attention: Attention,
     x: Float[Tensor, "batch query model"],
-    buffers: Float[Tensor, "2 batch head key dim"],
+    layer_buffers: Float[Tensor, "2 batch head key dim"],
     r: ProjectedDistances,
     angles: tuple[Angles, Angles] | None,
     joined_qkv: FastLinear | None,
     options: AttentionOptions,
 ) -> Float[Tensor, "batch query model"]:
-    """Return one layer's attention; keys and values of ``x`` are written into the last places of ``buffers``.
+    """Return one layer's attention; write the keys and values of ``x`` to the end of ``layer_buffers``.
 
-    Rotary keys are rotated once, by their position in the text, and stay right when the memory moves
-    on: (R_i q) · (R_j k) depends on i - j alone, from wherever i and j are counted.
+    Rotary keys are rotated once, by their position in the text. They stay right as memory moves on, since
+    (R_i q) · (R_j k) depends on i - j alone, from wherever i and j are counted.
     """
     W_k = key_projection(attention)
     if joined_qkv is None:
         outputs = [apply_linear(W, x) for W in (attention.W_q, W_k, attention.W_v)]
     else:
         outputs = list(joined_qkv.product(x).chunk(3, dim=-1))
-    q, new_k, new_values = (split_heads(output, attention.n_head).to(buffers.dtype) for output in outputs)
+    k, values = layer_buffers
+    q, new_k, new_values = (split_heads(output, attention.n_head).to(k.dtype) for output in outputs)
     if angles is not None:
         q, new_k = turn(q, *angles), turn(new_k, *angles)
-    k, values = buffers
     k[:, :, -x.shape[1] :], values[:, :, -x.shape[1] :] = new_k, new_values
     computed = heads.FUNCTIONS[type(attention)](attention, q, k, values, r, **options)
     return attention.W_o(merge_heads(computed))
@@ -117,12 +118,12 @@ def with_room(cache: Cache, seg: int) -> Cache:
     memory is copied at most once in ``mem_len`` tokens. (A captured step has smaller buffers, and copies
     memory each time.)
     """
-    length, size = cache.end - cache.begin, cache.buffers.shape[4]
-    if cache.end + seg <= size:
+    length, room = cache.end - cache.begin, cache.buffers.shape[4]
+    if cache.end + seg <= room:
         return cache
     buffers = cache.buffers
     overlapping = cache.begin < length  # a move within the same buffer would overwrite its own source
-    if overlapping or length + seg > size:
+    if overlapping or length + seg > room:
         buffers = buffers.new_empty(*buffers.shape[:4], 2 * cache.mem_len + seg, buffers.shape[5])
     buffers[..., :length, :] = cache.buffers[..., cache.begin : cache.end, :]
     return replace(cache, buffers=buffers, begin=0, end=length)

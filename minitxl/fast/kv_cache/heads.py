@@ -141,9 +141,10 @@ def check_attentions(model: TransformerLM) -> None:
 def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:
     """Return ``relative_attention`` for a single query, the last position: r needs no shift."""
     _, q_plus_v, k, _, r, _, window, key_mask = inputs
-    # A CPU's bfloat16 product is fast with the long factor on the left, and copies a factor that is a slice.
-    # So r stands on the left and is multiplied whole; its first column is dropped afterwards. k and values
-    # are slices of the cache: PyTorch's attention reads them where they are.
+    # A CPU's bfloat16 product is fast with the long factor on the left, here r, but a slice is copied first.
+    # r is a slice only if the cache holds more distances than this step needs: while memory fills, and after
+    # a longer segment. Otherwise r is multiplied whole, and the row of the distance n_key is dropped from the
+    # product. k and values are slices of the cache: PyTorch's attention reads them where they are.
     b_and_d = (r @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch"))[:, 1:]
     bias = rearrange(b_and_d, "head key batch -> batch head 1 key")
     masked = key_mask is not None or (window is not None and window < k.shape[2])

@@ -119,7 +119,7 @@ def _check(
 def _compute(
     cache: Cache, ids: tuple[Tokens, ...], key_mask: Bool[Tensor, "batch seg"] | None
 ) -> tuple[Float[Tensor, "batch seg *vocab"], Cache]:
-    """Return log-probabilities or losses, and the cache with its ``repeats`` counted on."""
+    """Return log-probabilities or losses, and the cache with ``repeats`` updated."""
     model, tokens = cache.model, ids[0]
     hidden, after = read_segment(tokens, cache, key_mask)
     output = model.output.log_probs(hidden) if len(ids) == 1 else model.losses(hidden, ids[1])
@@ -134,21 +134,21 @@ def _captured(cache: Cache, ids: tuple[Tokens, ...]) -> Cache:
     A captured step finds the memory at the beginning of the buffers, and leaves the next memory there. The
     angles of rotary positions change with each token that is read, so such steps are not captured.
     """
-    model, length, seg = cache.model, cache.mem_len, ids[0].shape[1]
+    model, mem_len, seg = cache.model, cache.mem_len, ids[0].shape[1]
     if not cuda.can_capture(model.config, ids[0].device) or model.config.attention == "rotary":
         return cache
     ids = tuple(one.clone() for one in ids)
     buffers = cache.buffers[..., cache.begin : cache.end, :]
     buffers = torch.cat([buffers, buffers.new_zeros(*buffers.shape[:4], seg, buffers.shape[5])], dim=4)
-    mask = None if cache.memory_mask is None else cache.memory_mask.clone()
-    cache = replace(cache, buffers=buffers, memory_mask=mask, begin=0, end=length)
+    memory_mask = None if cache.memory_mask is None else cache.memory_mask.clone()
+    cache = replace(cache, buffers=buffers, memory_mask=memory_mask, begin=0, end=mem_len)
 
     def one_step() -> Tensor:
         output, after = _compute(cache, ids, None)
-        buffers[..., :length, :] = buffers[..., seg:, :].clone()
-        if mask is not None:
-            mask.copy_(after.memory_mask)
+        buffers[..., :mem_len, :] = buffers[..., seg:, :].clone()
+        if memory_mask is not None:
+            memory_mask.copy_(after.memory_mask)
         return output
 
-    state = [buffers] if mask is None else [buffers, mask]
+    state = [buffers] if memory_mask is None else [buffers, memory_mask]
     return replace(cache, captured=cuda.capture_step(one_step, ids, state))
