@@ -64,8 +64,8 @@ class AttentionOptions(TypedDict, total=False):
     clamp_len: int | None
     """Keys at this distance or farther count as equally far.
 
-    With None an attention doesn't clamp, and a model takes the clamp_len of its configuration. To switch that
-    off, pass a length beyond all distances.
+    With None an attention doesn't clamp, and a model takes the clamp_len of its configuration. To call such a
+    model without a clamp, pass a length beyond all distances.
     """
     key_mask: KeyMask | None
     """False hides a key from all queries of its batch element. The weights of the other keys sum to

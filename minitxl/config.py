@@ -16,9 +16,9 @@ from minitxl.fields import SIZES, check, check_buckets, check_types, positive, r
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """The architecture. The caller chooses the lengths of segment and memory, which are not in here.
+    """The architecture. Lengths of segment and memory are no settings here: each call may choose them.
 
-    Only learned positions limit a segment, to ``max_seg_len`` tokens.
+    Only learned positions limit a segment's length, to ``max_seg_len`` tokens.
     """
 
     vocab_size: int = 256
@@ -70,7 +70,7 @@ class ModelConfig:
     tie_embeddings: bool = True
     """The output layer uses the input embedding's matrix."""
     tie_projections: tuple[bool, ...] = ()
-    """For each cluster, True if its output projection is the input's; () means False for all."""
+    """For each cluster, True if the output layer uses the embedding's projection; () is False for all."""
     dropout: float = 0.1
     """Rate of dropout on the first layer's input (embeddings plus positions), the distance encodings, the
     hidden layer of the feed-forward, each sublayer's output and the last output. Learned positions of later
@@ -78,7 +78,8 @@ class ModelConfig:
     attention_dropout: float = 0.0
     """Rate on attention weights."""
     word_dropout: float = 0.0
-    """Rate at which words lose their input embedding (embedding dropout in AWD-LSTM)."""
+    """Rate at which a word's input embedding is 0, in all its places in the batch (embedding dropout in
+    AWD-LSTM)."""
     variational_dropout: bool = False
     """One mask of ``dropout`` for all tokens of a segment; distance encodings keep ordinary dropout."""
 

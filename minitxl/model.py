@@ -93,7 +93,7 @@ class Block(nn.Module):
     def after_attention(self, x: Hidden, attended: Hidden) -> Hidden:
         """Return the layer's output from its input and the attention's output.
 
-        Dropout, applied to ``attended`` and to the result of ``inner``, is left out here:
+        These formulas leave out the dropout of ``attended`` and of the result of ``inner``:
 
         Pre-norm:  y = x + attended, and the output is y + inner(norm_inner(y)).
         Post-norm: y = norm_attention(x + attended), and the output is norm_inner(y + inner(y)). The paper's.
@@ -140,7 +140,7 @@ def attentions(config: ModelConfig) -> Iterator[Attention]:
 
 
 class TransformerLM(nn.Module):
-    """The language model; ``config.attention`` chooses absolute positions, Shaw's, the paper's or later ones.
+    """The language model, with the attention that ``config.attention`` names in every layer.
 
     The paper's vanilla model is ``attention="absolute"``, called without memory.
     """
@@ -151,8 +151,7 @@ class TransformerLM(nn.Module):
         dims = config.vocab_size, config.d_embed or config.d_model, config.d_model
         self.embedding = AdaptiveEmbedding(*dims, cutoffs=config.cutoffs, div_val=config.div_val)
         n_tables = {"sinusoidal": 0, "learned": 1, "per-layer": config.n_layer, "none": 0}[config.positions]
-        # Only learned positions have tables; with sinusoids this list is empty. In a state dict the tables
-        # are ``positions.0.weight`` and so on.
+        # Empty unless positions are learned. In a state dict the tables are ``positions.0.weight`` and so on.
         self.positions = nn.ModuleList(
             nn.Embedding(config.max_seg_len, config.d_model)
             for _ in range(n_tables if config.attention == "absolute" else 0)
@@ -178,16 +177,16 @@ class TransformerLM(nn.Module):
         stay 0 in every layer of a new model, whose Linear and LayerNorm biases are 0. For an input of zeros,
         a LayerNorm multiplies the gradient by 1/√ε, 316 by default. In post-norm the gradient passes through
         every LayerNorm, so in a deep model it would overflow. In pre-norm it grows more slowly, since
-        residual connections go around the LayerNorms. (With absolute positions or Shaw's a_V no state stays
-        0.)
+        residual connections go around the LayerNorms. (With absolute positions or Shaw's a_V none stays 0.)
 
         Don't train with word dropout and a short ``window`` at once: chance may drop all tokens that a query
         attends to. The query's state is then 0 after the first layer, as a dropped isolated token's would be.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
-            words = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
-            scale = words[tokens] if isolated is None else words[tokens].masked_fill(isolated, 1.0)
+            scale_of_id = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
+            scale = scale_of_id[tokens]
+            scale = scale if isolated is None else scale.masked_fill(isolated, 1.0)
             x = x * rearrange(scale, "batch seg -> batch seg 1")
         return self.dropout(self.add_positions(x, layer=0))
 
@@ -311,7 +310,7 @@ class TransformerLM(nn.Module):
     def _checked_inputs(
         self, tokens: Tokens, memory: Memory | None, options: AttentionOptions
     ) -> tuple[Memory, AttentionOptions]:
-        """Check all arguments; fill in an empty memory for None, and the model's own clamp_len."""
+        """Return memory and options, checked. Memory None becomes empty, clamp_len None the model's own."""
         self.check_segment_tokens(tokens)
         config, batch = self.config, len(tokens)
         memory = self.empty_memory(batch) if memory is None else memory
@@ -346,7 +345,7 @@ def initialise(module: nn.Module) -> None:
             raise ValueError(f"model.GAUSSIAN must name each parameter, got {type(module).__name__}.{name}")
         else:
             nn.init.normal_(parameter, mean=1.0 if isinstance(module, nn.LayerNorm) else 0.0, std=0.02)
-    # ``apply`` reaches a module after its children: here projections, drawn as Linear, are drawn again.
+    # ``apply`` reaches children first: it has drawn the projections as Linear layers. Here they are redrawn.
     if isinstance(module, AdaptiveEmbedding | AdaptiveSoftmax):
         for projection in module.projections:
             nn.init.normal_(projection.get_parameter("weight"), std=0.01)

@@ -46,7 +46,7 @@ class SegmentLoss(nn.Module):
 class SegmentLossToCapture(SegmentLoss):
     """A ``SegmentLoss`` for a CUDA graph, whose states are detached before ``extend`` detaches them.
 
-    It must be so: a graph computes a gradient for each output that can have one, and here no loss uses it.
+    The reason: a graph computes a gradient for each output that can have one, and no loss uses the states.
     """
 
     def forward(

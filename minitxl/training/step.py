@@ -3,7 +3,8 @@
     record = train_step(run, segments)
 
 A ``Run`` holds everything that a step reads or changes, except the text. Runs share nothing, not even random
-numbers, so two may be stepped in turn.
+numbers, so two may be stepped in turn. The text is cut into ``batch`` lanes, which are read side by side
+(``data.batching``).
 """
 
 import time
@@ -73,7 +74,7 @@ class Run:
     average: AveragedModel | None
     """Mean of the parameters after each step later than ``average_from``; None without averaging."""
     segment_loss: nn.Module
-    """A ``SegmentLoss`` of the model, its gradients averaged over all processes."""
+    """A ``SegmentLoss`` of the model, whose backward pass averages gradients over all processes."""
     accumulate: int
     """Parts into which a step divides its lanes, to need less RAM for activations."""
     tokens_read: int = 0

@@ -70,7 +70,7 @@ def step(
     """Return for each token the log-probabilities of the next, in nats, and the cache with these tokens.
 
     False in ``key_mask`` hides a token of this segment from all queries, here and in later segments. To
-    continue one beginning in two ways, read it into two caches: a step may overwrite the cache it is given.
+    continue one text in two ways, read it into two caches: a step may overwrite the cache it is given.
     """
     return _advance(model, cache, (tokens,), key_mask)
 
