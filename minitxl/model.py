@@ -184,9 +184,8 @@ class TransformerLM(nn.Module):
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:
-            scale_of_id = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
-            scale = scale_of_id[tokens]
-            scale = scale if isolated is None else scale.masked_fill(isolated, 1.0)
+            id_scale = functional.dropout(x.new_ones(self.config.vocab_size), self.config.word_dropout)
+            scale = id_scale[tokens] if isolated is None else id_scale[tokens].masked_fill(isolated, 1.0)
             x = x * rearrange(scale, "batch seg -> batch seg 1")
         return self.dropout(self.add_positions(x, layer=0))
 
