@@ -309,7 +309,7 @@ class TransformerLM(nn.Module):
     def _checked_inputs(
         self, tokens: Tokens, memory: Memory | None, options: AttentionOptions
     ) -> tuple[Memory, AttentionOptions]:
-        """Check all arguments. Return memory, empty for None, and options, with the model's clamp_len."""
+        """Check all arguments. Return memory (None: empty) and options (clamp_len None: the model's)."""
         self.check_segment_tokens(tokens)
         config, batch = self.config, len(tokens)
         memory = self.empty_memory(batch) if memory is None else memory
