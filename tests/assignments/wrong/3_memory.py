@@ -13,6 +13,15 @@ STREAM = "def read_stream(layers, x, seg_len, mem_len):\n    "
 JOINED = "            joined = torch.cat([memory[n], h], dim=1).detach()\n"
 LAYER = "            h = layer(h, memory[n])\n"
 NEWEST = "joined[:, max(0, joined.shape[1] - mem_len) :]"
+IN_TWO = "torch.cat([m[:, -{} :], h[:, -mem_len:]], dim=1)"
+BACK = 'rearrange(j[-x.shape[1] :], "query -> query 1") - j'
+TEXT = f"    text = begins.cumsum(dim=1)\n    same = {SAME}"
+COUNTED = (
+    "    text = torch.nn.functional.pad(begins.cumsum(dim=1), (1, 0))\n"
+    "    j, p = torch.arange(key), torch.arange(key - query, key)\n"
+    "    same = "
+)
+SEGMENT = "x[:, s * seg_len : (s + 1) * seg_len]"
 WRONG = {
     # remember
     "memory n holds what layer n reads, hidden[0]": ("remember", "hidden[:-1]", "hidden[1:]"),
@@ -70,6 +79,21 @@ WRONG = {
         "[torch.cat([m, h], dim=1) for",
         "[torch.cat([m, h], dim=1) if mem_len > h.shape[1] else h for",
     ),
+    "the old memory is cut by [-n:] with n = M - seg": (
+        "remember",
+        ("torch.cat([m, h], dim=1)", IN_TWO.format("max(0, mem_len - h.shape[1])")),
+        (CUT, ""),
+    ),
+    "this is everything where n is 0, and not empty": (
+        "remember",
+        ("torch.cat([m, h], dim=1)", IN_TWO.format("(mem_len - h.shape[1])")),
+        (CUT, ""),
+    ),
+    "the old memory stays where M is 0": (
+        "remember",
+        REMEMBER,
+        REMEMBER + "if mem_len == 0 and memory is not None:\n        return memory\n    ",
+    ),
     # look
     "the stop-gradient is missing: what an earlier": ("look", "memory.detach()", "memory"),
     "W was changed in place": (
@@ -96,6 +120,18 @@ WRONG = {
         "j[-x.shape[1] :]",
         "j[: x.shape[1]]",
     ),
+    "the places of the queries begin at window": (
+        "look",
+        BACK,
+        "torch.arange(window, window + x.shape[1])[:, None] - j",
+    ),
+    "at place mem, however long the window is": (
+        "look",
+        BACK,
+        "torch.arange(x.shape[1])[:, None] + (0 if memory is None else window - 1) - j",
+    ),
+    "a query does not see its own place, where j = p": ("look", "back >= 0", "back > 0"),
+    "j = p: p - j runs from 0": ("look", "(back >= 0) & (back < window)", "(back > 0) & (back <= window)"),
     "the segment stands before memory": ("look", "[memory.detach(), x]", "[x, memory.detach()]"),
     "the window ends where memory begins": (
         "look",
@@ -240,6 +276,21 @@ WRONG = {
         "begins.cumsum(dim=1)",
         "begins.cumsum(dim=1).roll(1, 1)\n    text[:, 0] = 0",
     ),
+    "the first token of a text is hidden from the rest": (
+        "weigh",
+        TEXT,
+        COUNTED + "text[:, p + 1][:, :, None] == text[:, j][:, None, :]",
+    ),
+    "no text begins at j + 1 to p, and what": (
+        "weigh",
+        TEXT,
+        COUNTED + "(text[:, p + 1][:, :, None] == text[:, j][:, None, :]) | (j == p[:, None])",
+    ),
+    "a beginning at the query's own place does not": (
+        "weigh",
+        TEXT,
+        COUNTED + "text[:, p][:, :, None] <= text[:, j + 1][:, None, :]",
+    ),
     "still seen in the segment": ("weigh", "same &", f"(same | {OWN}) &"),
     "the lane is reset for all its queries": (
         "weigh",
@@ -332,6 +383,15 @@ WRONG = {
     "the oldest M are kept: it": ("stream", NEWEST, "joined[:, :mem_len]"),
     "nothing is ever forgotten: M": ("stream", NEWEST, "joined"),
     "[-M:] is everything where M is 0: count": ("stream", NEWEST, "joined[:, -mem_len:]"),
+    "the old memory is cut by [-n:] with n = M - L": (
+        "stream",
+        (
+            JOINED,
+            "            keep = max(0, mem_len - h.shape[1])\n"
+            "            joined = torch.cat([memory[n][:, -keep:], h[:, -mem_len:]], dim=1).detach()\n",
+        ),
+        (NEWEST, "joined"),
+    ),
     "new before old": ("stream", "[memory[n], h]", "[h, memory[n]]"),
     "a loss goes back through all segments": ("stream", "dim=1).detach()", "dim=1)"),
     "the segment is detached too": ("stream", LAYER, LAYER.replace("(h,", "(h.detach(),")),
@@ -369,6 +429,36 @@ WRONG = {
         ),
         ("found.append(h)", "result[:, s * seg_len : (s + 1) * seg_len] = h"),
         ("return torch.cat(found, dim=1)", "return result"),
+    ),
+    "of the stream is lost: the last segment": (
+        "stream",
+        "x.split(seg_len, dim=1)",
+        f"({SEGMENT} for s in range(max(1, x.shape[1] // seg_len)))",
+    ),
+    "the last segment is never read, whole or not": (
+        "stream",
+        "x.split(seg_len, dim=1)",
+        "(x[:, at : at + seg_len] for at in range(0, x.shape[1] - seg_len, seg_len))",
+    ),
+    "the end of the stream is read with the segment before": (
+        "stream",
+        "x.split(seg_len, dim=1)",
+        "((lambda n: (x[:, s * seg_len : (s + 1) * seg_len if s < n - 1 else None] for s in range(n)))"
+        "(max(1, x.shape[1] // seg_len)))",
+    ),
+    "the last segment is filled up to L": (
+        "stream",
+        (
+            "    for h in x",
+            "    time = x.shape[1]\n    x = torch.nn.functional.pad(x, (0, 0, 0, -time % seg_len))\n"
+            "    for h in x",
+        ),
+        ("torch.cat(found, dim=1)", "torch.cat(found, dim=1)[:, :time]"),
+    ),
+    "however long that is: split(L) cuts": (
+        "stream",
+        "x.split(seg_len, dim=1)",
+        "x.chunk(max(1, x.shape[1] // seg_len), dim=1)",
     ),
     "chunk(n) cuts into n parts": (
         "stream",
