@@ -5,12 +5,16 @@ import io
 import re
 from collections import Counter
 from pathlib import Path
+from shutil import copy
+from textwrap import dedent
 
 import pytest
+import torch
 from sheet import ALL
 from support.markdown import blocks_of, commands_of, words_of
 
 from minitxl.__main__ import main
+from minitxl.course.differences import equal
 from minitxl.course.grading import points
 from minitxl.course.marking.notebooks import Assignment, read
 from minitxl.course.marking.owners import Roster, told, way_to_be_found
@@ -98,6 +102,39 @@ def test_the_guide_says_on_which_clock_the_times_in_a_zip_file_are_read_and_how_
     (said,) = re.findall(r"\*\*Times in a zip file have no time zone\.\*\*.*?\n## ", GUIDE, re.DOTALL)
     assert "on the clock of the machine that marks" in said
     assert "TZ=Europe/Berlin make mark COURSE=" in said
+
+
+GRADED = [(sheet.stem, sheet.trial(test)[0]) for sheet in ALL for test in sheet.tests]
+"""All functions that the marking gives points for, with their assignments."""
+
+
+@pytest.mark.parametrize(("name", "function"), GRADED)
+def test_the_guides_lines_for_an_appeal_draw_a_case_of_any_function_and_show_what_is_right(
+    name, function, tmp_path, capsys
+):
+    (lines, numbers), *_ = re.findall(
+        r"```python\n(.*?trial_of.*?)```\n\n *`my_numbers`.*?the last three lines are `(.*?)`",
+        GUIDE,
+        re.DOTALL,
+    )
+    (tmp_path / "source" / name).mkdir(parents=True)
+    copy(FOLDER / f"{name}.ipynb", tmp_path / "source" / name)
+    lines = dedent(lines).replace("../classroom", str(tmp_path)).replace("3_memory", name)
+    lines = lines.replace('"weigh"', f'"{function}"').replace("cases[3]", "cases[0]")
+    shown = {}
+    if function == "my_numbers":
+        exec(lines[: lines.index("drawn = ")] + numbers, shown)
+        expected = f"{shown['trial']('ada')[0]}\n"
+    else:
+        exec(lines, shown)
+        drawn, (sheet,) = shown["trial"](17), (one for one in ALL if one.stem == name)
+        case = str(drawn.cases[0])  # before a probe has it need a gradient
+        functions = drawn.reference, sheet.handed_in()[function]
+        right, mine = (drawn.probe(one, *drawn.cases[0]) for one in functions)
+        assert equal(right, mine)
+        expected = f"{case}\n{right}\n"
+    torch.set_printoptions(profile="default")
+    assert capsys.readouterr().out == expected
 
 
 HARSH = {

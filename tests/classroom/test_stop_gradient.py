@@ -13,14 +13,15 @@ SHEET = Assignment(PATH.stem, read(PATH))
 CELLS = {name: cell.source for name, cell in SHEET.cells.items()}
 SEED = 3
 IF_IT_NEEDS_ONE = "if joined.requires_grad:\n                joined = joined.detach()\n            h = "
-A_FUNCTION = """class Stop(torch.autograd.Function):
+A_FUNCTION = """
+class Stop(torch.autograd.Function):
     @staticmethod
     def forward(ctx, h):
         return h.clone()
 
     @staticmethod
     def backward(ctx, slope):
-        return torch.zeros_like(slope)
+        return SLOPE
 
 
 """
@@ -95,7 +96,17 @@ WAYS = {
         "remember",
         cell("remember", top="@torch.inference_mode()\n"),
     ),
-    "by a Function": ("look", cell("look", ("memory.detach()", "Stop.apply(memory)"), top=A_FUNCTION)),
+    "what is kept needs a gradient again": (
+        "remember",
+        cell("remember", (":].detach()", ":].detach().requires_grad_()")),
+    ),
+    "what is kept of a stream needs a gradient again": (
+        "stream",
+        cell(
+            "stream",
+            ("            h = layer", "            joined.requires_grad = True\n            h = layer"),
+        ),
+    ),
     "a copy in inference mode": (
         "look",
         cell("look", ("memory.detach()", "memory"), before=IN_INFERENCE),
@@ -108,6 +119,8 @@ WAYS = {
 """Functions that stop the gradient, by their cells: most of them as PyTorch allows it."""
 NOT_ALLOWED = {
     "a product in inference mode": "called with",
+    "what is kept needs a gradient again": "memories need a gradient of their own, and none should",
+    "what is kept of a stream needs a gradient again": "a gradient enters memory in",
     "what is kept is made in inference mode": "nothing can train on what is made in inference mode",
 }
 
@@ -135,6 +148,22 @@ def test_a_hook_is_refused_by_name_and_no_stop_gradient_is_said_to_be_missing():
     part = marked("look", cell("look", ("memory.detach()", "memory"), before=BY_A_HOOK))
     assert "it registers a hook, and the marking computes gradients without it" in part["message"]
     assert [name for name, right in part["groups"].items() if right] == ["no memory"]
+
+
+STOPS = {
+    "remember": ("of[:, max(0, of.shape[1] - mem_len) :].detach() for", "Stop.apply(of[:, -mem_len:]) for"),
+    "look": ("memory.detach()", "Stop.apply(memory)"),
+    "stream": ("torch.cat([memory[n], h], dim=1).detach()", "Stop.apply(torch.cat([memory[n], h], dim=1))"),
+}
+"""The stop-gradient of each solution, and a Function of one's own in its place."""
+
+
+@pytest.mark.parametrize("slope", ["slope", "torch.zeros_like(slope)", "None"])
+@pytest.mark.parametrize("name", STOPS)
+def test_a_function_with_a_backward_of_its_own_is_refused_by_name_whatever_gradient_it_makes_up(name, slope):
+    part = marked(name, cell(name, STOPS[name], top=A_FUNCTION.replace("SLOPE", slope)))
+    assert "it applies a torch.autograd.Function, and the marking" in part["message"]
+    assert [group for group, right in part["groups"].items() if right] == ["no memory"] * (name == "look")
 
 
 def test_a_memory_that_is_cut_from_its_graph_in_place_costs_one_point_in_the_sandbox_too():

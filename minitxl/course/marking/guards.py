@@ -100,10 +100,12 @@ def no_threads() -> None:
             vars(module).update({name: _refused_thread, f"_{name}": _refused_thread})
 
 
-def gradients_elsewhere(asked: Callable[[Tensor], bool | None]) -> None:
+def gradients_elsewhere(asked: Callable[[Tensor], bool | None], told: Callable[[Tensor], None]) -> None:
     """Have ``requires_grad`` say what ``asked`` knows, None for nothing: nothing here has a graph.
 
-    A hook would wait for a gradient that is computed elsewhere, so it is refused.
+    A tensor that is set to need a gradient is ``told``. A hook would wait for a gradient that is computed
+    elsewhere, so it is refused, and so is a Function with a backward of its own: what its forward does
+    would be repeated without a gradient, whatever the backward says.
     """
     own: Any = vars(torch._C.TensorBase)["requires_grad"]
     own_setting: Any = torch.Tensor.requires_grad_
@@ -117,17 +119,28 @@ def gradients_elsewhere(asked: Callable[[Tensor], bool | None]) -> None:
             raise RuntimeError(
                 "it switches requires_grad of a tensor off, which its graph may need: detach() makes another"
             )
-        return cast(Tensor, own_setting(tensor, needed))
+        result = cast(Tensor, own_setting(tensor, needed))
+        if needed:
+            told(tensor)
+        return result
 
     torch.Tensor.requires_grad = property(requires_grad, set_requires_grad)  # type: ignore
     torch.Tensor.requires_grad_ = set_requires_grad  # type: ignore
     for name in ("register_hook", "register_post_accumulate_grad_hook"):
         setattr(torch.Tensor, name, _refused_hook)
+    torch.autograd.Function.apply = _refused_function  # type: ignore
 
 
 def _refused_hook(*_: Any, **__: Any) -> None:
     raise RuntimeError(
         "it registers a hook, and the marking computes gradients without it: detach() stops a gradient"
+    )
+
+
+def _refused_function(*_: Any, **__: Any) -> None:
+    raise RuntimeError(
+        "it applies a torch.autograd.Function, and the marking computes gradients without its backward: "
+        "detach() stops a gradient"
     )
 
 

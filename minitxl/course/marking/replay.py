@@ -86,6 +86,9 @@ class Replay:
         if "constant" in step:
             self.tensors[step["constant"]] = values[step["constant"]]
             return None, [], {}, []
+        if "requires_grad" in step:
+            self.tensors[step["requires_grad"]].requires_grad_()
+            return None, [], {}, []
         if "view" in step:
             base, (size, stride, offset) = self.tensors[step["of"]].detach(), step["as"]
             self.tensors[step["view"]] = base.as_strided(size, stride, base.storage_offset() + offset)

@@ -198,6 +198,11 @@ class Channel:
             answer, _ = self.receive()
             return bool(answer["requires_grad"])
 
+    def needs_grad(self, tensor: Tensor) -> None:
+        """Write down that a tensor of the call is set to need a gradient."""
+        if (name := self.recorder.names.get(id(tensor))) is not None:
+            self.recorder.steps.append({"requires_grad": name})
+
     def decode(self, value: Any, tensors: dict[str, Tensor]) -> Any:
         """Return what the judge sent."""
         if not isinstance(value, dict):
@@ -207,7 +212,7 @@ class Channel:
             tensor = tensors[inside]
             if value["stride"] != list(tensor.stride()):
                 tensor = torch.empty_strided(tensor.shape, value["stride"], dtype=tensor.dtype).copy_(tensor)
-            tensor.requires_grad_(value["requires_grad"])
+            tensor.requires_grad_(value["requires_grad"])  # which is not written down: it is not known yet
             self.recorder.know(tensor, inside)
             return tensor
         if kind in ("list", "tuple"):
@@ -300,7 +305,7 @@ def main() -> None:
         torch.zeros(1) + 1  # what torch loads at the first operation should not count as a function's time
     guards.no_threads()
     guards.always_recorded()
-    guards.gradients_elsewhere(channel.requires_grad)
+    guards.gradients_elsewhere(channel.requires_grad, channel.needs_grad)
     channel.send({"ready": os.getpid()})
     job, _ = channel.receive()
     names, undefined, failed = prepare(channel, job["cells"], job["skipped"])
