@@ -64,7 +64,7 @@ def _state(module: nn.Module) -> dict[tuple[int, str], Tensor | None]:
 def unusable(got: Any, expected: Any) -> str | None:
     """Return why a right value would still stop the code that uses it, or None."""
     if isinstance(expected, Tensor) and not isinstance(got, Tensor) and expected.ndim:
-        return f"the values are right, but they stand in a {type(got).__name__}: return a tensor"
+        return f"the values are right, but they stand in {kind_of(got)}: return a tensor"
     if isinstance(expected, Tensor) and isinstance(got, Tensor):
         if (expected.dtype == torch.bool) != (got.dtype == torch.bool):
             return f"the values are right, but the dtype is {got.dtype}, and must be {expected.dtype}"
@@ -115,6 +115,12 @@ def difference(got: Any, expected: Any, *, at: str = "") -> str:
     return f"{where}you returned {written(got)}, right is {written(expected)}"
 
 
+def kind_of(value: Any) -> str:
+    """Return the name of a value's type with its article, as in "a list" and "an ndarray"."""
+    name = type(value).__name__
+    return f"an {name}" if name[:1].lower() in {*"aeio"} or name == "ndarray" else f"a {name}"
+
+
 def written(value: Any) -> str:
     """Return a value as a learner would write it; a large tensor by its shape."""
     if isinstance(value, np.ndarray):
@@ -127,7 +133,7 @@ def written(value: Any) -> str:
         inside = ", ".join(map(written, value[:SHORT])) + (", …" if len(value) > SHORT else "")
         return f"({inside})" if isinstance(value, tuple) else f"[{inside}]"
     if isinstance(value, nn.Module):
-        return f"a {type(value).__name__}"
+        return kind_of(value)
     if callable(value):
         return getattr(value, "__name__", type(value).__name__)
     return _number(value)

@@ -20,7 +20,7 @@ from minitxl.course.checker import NotAskedForError as NotAskedForError
 from minitxl.course.checker import Outcome, Verdict, judge, names_of, outcomes, variants_of
 from minitxl.course.differences import Finding as Finding
 from minitxl.course.differences import Observed as Observed
-from minitxl.course.differences import equal, written
+from minitxl.course.differences import equal, kind_of, written
 from minitxl.course.marking.variants import variant as variant
 
 LEFT_ALONE = "leaves its arguments as they were (1 point)"
@@ -266,7 +266,7 @@ def number_shares(
     if given is None or given is Ellipsis:
         return Verdict.of_nothing(), right
     if not isinstance(given, Mapping):
-        return Verdict(False, f"a dict is asked for, and this is a {type(given).__name__}"), right
+        return Verdict(False, f"a dict is asked for, and this is {kind_of(given)}"), right
     student = given.get("student")
     if not is_name_of(student, [owner, *others]):
         return Verdict(
@@ -285,7 +285,7 @@ def number_shares(
         elif mine is None:
             said.append(f"{name} is missing")
         elif not _is_number(mine):
-            said.append(f"{name} must be a number, and this is a {type(mine).__name__}")
+            said.append(f"{name} must be a number, and this is {kind_of(mine)}")
         else:
             named = [why for why, (of, wrong) in mistakes.items() if of == name and is_right(mine, wrong)]
             why = named[0] if named else "work it out again from its definition in the sheet"

@@ -13,6 +13,7 @@ from minitxl.course.differences import written
 from minitxl.course.grading import LEFT_ALONE
 from minitxl.course.marking.isolation import strongest
 from minitxl.course.marking.judge import judged, trial_of
+from minitxl.course.marking.replay import Replay
 from minitxl.course.marking.workers import ATTEMPTS, UnaskedError, Worker
 
 ROOT = Path(__file__).parents[2]
@@ -628,6 +629,11 @@ def test_no_place_that_a_submission_makes_up_stops_the_judge(at):
     channels = "[one for one in gc.get_objects() if type(one).__name__ == 'Channel']"
     top = f"import gc, json, os\n{frame}\n[({send}) for one in {channels}]"
     assert judge([("top", top), ("a", body("one", "return x * 2"))], ["one"])["one"]["score"] == 5
+
+
+def test_a_value_of_which_only_the_type_is_known_has_the_right_article():
+    shown = [repr(Replay(0.0).decode({"other": name})) for name in ("Equal", "Fraction")]
+    assert shown == ["an Equal", "a Fraction"]
 
 
 def test_what_is_dear_in_the_judge_alone_is_stopped_and_costs_no_other_function(monkeypatch):

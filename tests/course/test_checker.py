@@ -3,7 +3,7 @@ import torch
 
 from minitxl.course import checker
 from minitxl.course.checker import judge
-from minitxl.course.differences import Finding, Observed
+from minitxl.course.differences import Finding, Observed, kind_of, written
 
 NUMBERS = [(torch.arange(3.0),), (torch.zeros(2),)]
 
@@ -33,7 +33,7 @@ def test_an_attempt_that_equals_the_reference_is_right():
         ),
         (lambda x: x[:1] * 2, "called with x = [0, 1, 2], you returned the shape [1], right is [3]"),
         (lambda x: (2 * x).tolist(), "the values are right, but they stand in a list: return a tensor"),
-        (lambda x: (2 * x).numpy(), "the values are right, but they stand in a ndarray: return a tensor"),
+        (lambda x: (2 * x).numpy(), "the values are right, but they stand in an ndarray: return a tensor"),
         (
             lambda x: (3 * x).numpy(),
             "you returned [0, 3, 6], right is [0, 2, 4]; first difference at [1]: you 3, right 2",
@@ -64,6 +64,25 @@ def test_float64_is_compared_to_its_digits_where_that_is_asked_for(attempt, righ
     assert judged(lambda x: x.float() * 2, cases=cases).right
     message = judged(lambda x: x.float() * 2, cases=cases, precise=True).message
     assert message.endswith("compute in the dtype of the arguments, and return it")
+
+
+class Equal(torch.nn.Module):
+    """A type whose name begins with a vowel."""
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (Equal(), "an Equal"),
+        (torch.nn.Linear(1, 1), "a Linear"),
+        (torch.zeros(1).numpy(), "an ndarray"),
+        (1, "an int"),
+        ([], "a list"),
+    ],
+)
+def test_the_name_of_a_type_has_the_article_that_belongs_to_it(value, words):
+    assert kind_of(value) == words
+    assert not isinstance(value, torch.nn.Module) or written(value) == words
 
 
 def test_an_array_is_compared_with_a_mistake_that_raises():

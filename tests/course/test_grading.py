@@ -254,7 +254,7 @@ class Agreeable(int):
             "from its definition in the sheet; states must be a number, and this is a Tensor",
             [False, False],
         ),
-        ({"student": "ada", "layers": 4, "states": np.array([1, 2])}, "this is a ndarray", [True, False]),
+        ({"student": "ada", "layers": 4, "states": np.array([1, 2])}, "this is an ndarray", [True, False]),
         ([4, 64], "a dict is asked for, and this is a list", [False, False]),
         (None, "there is nothing here yet", [False, False]),
         (..., "there is nothing here yet", [False, False]),

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from minitxl.course.differences import equal
+from minitxl.course.differences import equal, kind_of
 from minitxl.course.marking.frames import Tensors
 
 MOST_STEPS = 500_000
@@ -40,7 +40,7 @@ class Unknown:
     """A value that is no tensor, number, text, list, tuple or dict; only the name of its type is known."""
 
     def __repr__(self) -> str:
-        return f"a {type(self).__name__}"
+        return kind_of(self)
 
 
 class Replay:
