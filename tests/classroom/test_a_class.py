@@ -1020,7 +1020,7 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     assert "<p><b>Comment:</b> The cost of a step is missing &amp; needed.</p>" in page
     times = "on 2026-10-13 01:00 UTC+02:00, due 2026-10-13 00:00 UTC+02:00"
     assert f"Handed in late, {times}: 3 points less (10% of 30), already taken off" in page
-    assert "for which arguments\n(any of the sizes that are named above" in page
+    assert "for which arguments\n(any that the assignment allows" in page
     assert "<b>20.5 of 26 points so far; the written question is not marked yet</b>" in page
     for test in verdicts.assignment.tests:
         assert f"<code>{test['cell'].removesuffix('-test')}</code>" in page

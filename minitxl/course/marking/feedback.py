@@ -108,8 +108,8 @@ def _which(assignment: Assignment) -> str:
     if not assignment.solutions:
         return "which part it is, and where your notebook has what the rubric asks for."
     return (
-        "which function it is, for which arguments\n(any of the sizes that are named above: the marking's "
-        "own numbers are random),\nwhat it returns, and what you think is right."
+        "which function it is, for which arguments\n(any that the assignment allows: the marking's own "
+        "numbers are random),\nwhat it returns, and what you think is right."
     )
 
 
