@@ -1,5 +1,6 @@
 """Marks that several figures share: cuts, cells and their numbers, ticks, and the range of the seeds."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -21,6 +22,11 @@ HOLLOW: dict[str, Any] = {"mfc": "white", "mew": 1.5, "alpha": 1}
 MEAN: dict[str, Any] = {"ms": 14, "mew": 2.5}
 DOTS_AND_BAR, LINE_AND_BAND = "dots: seeds; bar: mean", "line: mean; band: range of the seeds"
 """What ``seeds_and_mean`` and ``seed_band`` draw, for the label of an axis."""
+
+
+def counted(marks: str, seeds: int) -> str:
+    """Return words on marks, such as DOTS_AND_BAR, with the number of the seeds."""
+    return re.sub("(the )?seeds", f"{seeds} seed{'s' * (seeds > 1)}", marks)
 
 
 def cut_lines(axes: Axes, seg_len: int, time: int, **style: Any) -> None:

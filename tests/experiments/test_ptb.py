@@ -174,12 +174,17 @@ def test_the_figure_names_the_systems_that_overlap_with_transformer_xl():
         seeds = {name: [4.0, 5.0, 6.0] for name in SYSTEMS} | {"xl_memory": [1.0, 2.0, 3.0]} | better
         return treebank._who_is_ahead({name: {"trained": {"seeds": of}} for name, of in seeds.items()})
 
-    assert title().endswith("is ahead of all others")
-    assert title(lstm=[2.5, 5.0, 6.0]).endswith("is ahead of 5 of 6 others;\nit overlaps with LSTM")
+    xl = "Transformer-XL, perplexity 2, is"
+    assert title() == f"{xl} ahead of all others in every seed"
+    level = title(lstm=[2.5, 5.0, 6.0])
+    assert level == f"{xl}\nahead of 5 of 6 others in every seed;\nit overlaps with LSTM (4)"
     two = {name: [2.5, 3.5, 4.5] for name in ("lstm", "rotary_memory")}
-    assert title(**two).endswith("is ahead of 4 of 6 others;\nit overlaps with rotary + memory and LSTM")
+    assert title(**two).endswith("\nit overlaps with rotary + memory (4) and LSTM (4)")
     assert title(**two, xl=[0.0, 0.0, 0.0]).startswith("Seven systems")
-    assert title() != treebank._who_is_ahead(STORED["systems"]) == title(**two)
+    assert treebank._who_is_ahead(STORED["systems"]) == (
+        "Transformer-XL, perplexity 169, is\nahead of 4 of 6 others in every seed;\n"
+        "it overlaps with rotary + memory (175) and LSTM (167)"
+    )
 
 
 def test_the_figure_shows_every_mean_and_names_every_line():

@@ -21,6 +21,8 @@ CHANGES = {
 KEYS, KEYS_ON_A_PHONE = 48, 44
 """The last keys of a text that are drawn: of more, the characters could not be read."""
 
+NEAREST = 8
+"""Keys of a query that are called the nearest."""
 FINE = 2.0
 """Nats up to which the colours of terms are about linear, so that the weak term is seen beside the strong."""
 
@@ -86,7 +88,9 @@ def widest_heads(data: Data) -> Picture:
             drawn = _over_text(axes, _causal(matrix), data["text"], name, norm=PowerNorm(0.5, vmin=0, vmax=1))
         share_to_memory = f"{min(shares):.0f} to {max(shares):.0f}\N{NO-BREAK SPACE}%"
         headline(
-            figure, f"The heads that look farthest back give {share_to_memory} of their weight to memory"
+            figure,
+            f"The {len(shares)} heads that look farthest back\n"
+            f"give {share_to_memory} of their attention to memory",
         )
         above = 1.2 if is_narrow() else 1.03
         for words, side, shift in (("keys in memory", "right", -4), ("keys of the segment", "left", 4)):
@@ -94,12 +98,7 @@ def widest_heads(data: Data) -> Picture:
                 words, (memory - 0.5, above), (shift, 0), xycoords=("data", "axes fraction"),
                 textcoords="offset points", ha=side, va="bottom",
             )  # fmt: skip
-        rows[-1].set_xlabel(
-            fitted(
-                f"{_shown_of(weights.shape[2])}each of {weights.shape[1]} rows is a query, the last below "
-                "(hatched: the future)"
-            )
-        )
+        rows[-1].set_xlabel(fitted(f"{_shown_of(*weights.shape[1:])}\none text, model of one seed"))
         _name_characters(rows[-1], data["text"])
         figure.colorbar(
             drawn,
@@ -137,14 +136,12 @@ def terms_on_text(data: Data) -> Picture:
         )
         headline(
             figure,
-            "Of terms (a), (b) and (d) of the score only (d) favours near keys for every query"
-            if _favours_the_near(data["text"])
-            else f"Terms of the score of {name}",
+            _favours_the_near(data["text"]) or f"Terms of the score of {name}",
         )
         rows[-1].set_xlabel(
             fitted(
-                f"{_shown_of(matrix.shape[1])}each row is a query, the last below "
-                f"(hatched: the future)\n{name}; not drawn: (c), which depends on the key alone"
+                f"{_shown_of(*matrix.shape)}\n{name}, one text, model of one seed; "
+                "not drawn: (c), which depends on the key alone"
             )
         )
         _name_characters(rows[-1], data["text"])
@@ -208,18 +205,26 @@ def _shown_keys() -> int:
     return KEYS_ON_A_PHONE if is_narrow() else KEYS
 
 
-def _shown_of(keys: int) -> str:
-    return f"characters of the last {_shown_keys()} of {keys} keys (white line: the segment begins)\n"
+def _shown_of(queries: int, keys: int) -> str:
+    return (
+        f"across: the last {_shown_keys()} of {keys} keys (white line: the segment begins)\n"
+        f"down: {queries} queries, the last one lowest (hatched: keys of the future)"
+    )
 
 
-def _favours_the_near(text: Data) -> bool:
-    """True if term (d), and no other that is drawn, is larger on each query's last eight keys."""
-    falls = {}
+def _favours_the_near(text: Data) -> str:
+    """Say for how many queries each term that is drawn is larger on the nearest keys; if (d) is for all."""
+    count = {}
     for name in "abd":
         rows = _causal(np.array(text["terms"]["abcd".index(name)]))
         keys = [row[~np.isnan(row)] for row in rows]
-        falls[name] = all(row[-8:].mean() > row[:-8].mean() for row in keys)
-    return falls == {"a": False, "b": False, "d": True}
+        count[name] = sum(row[-NEAREST:].mean() > row[:-NEAREST].mean() for row in keys)
+    if not max(count["a"], count["b"]) < count["d"] == len(rows):
+        return ""
+    return (
+        f"On average term (d), distance alone, scores the {NEAREST} nearest keys above the others\n"
+        f"for all {len(rows)} queries; term (a) does for {count['a']}, term (b) for {count['b']}"
+    )
 
 
 def _name_characters(axes: Axes, text: Data) -> None:

@@ -60,7 +60,7 @@ def scaling(data: Data) -> Picture:
                 axes.plot(gpus, overlapped, DASHES[link], color=colour, lw=0.8)
             alt.append(f"{label}: {apart[-1]:.0f} to {overlapped[-1]:.0f} %")
         axes.plot([], [], color="grey", label="gradients sent after the backward pass")
-        label = fitted("most that is gained if gradients are sent during the backward pass")
+        label = fitted("largest possible gain, if gradients are sent during the backward pass")
         axes.fill_between([], [], [], color="grey", alpha=0.3, label=label)
         measured = "rate measured between two processes of one machine"
         axes.plot([], [], "--", color="grey", label=fitted(measured))
@@ -68,8 +68,8 @@ def scaling(data: Data) -> Picture:
         axes.set_xticks(gpus, [str(number) for number in gpus])
         axes.set(
             title=fitted(_by_link(name, data["presets"][name]["scaling"]["assumed"])),
-            xlabel=f"GPUs of {rate:.0f} TFLOP/s (assumed), log scale",
-            ylabel="speed for each GPU,\n% of a single one's",
+            xlabel=fitted(f"number of GPUs, each of {rate:.0f} TFLOP/s (assumed), log scale"),
+            ylabel="speed of each GPU,\n% of one GPU alone",
             ylim=(-8 if is_narrow() else 0, 105),  # room for the lowest name
         )
         write_ends(axes, ends, least=0.2 if is_narrow() else 0.06)
@@ -87,7 +87,10 @@ def _by_link(name: str, rows: Data) -> str:
     if not slow < 0.25 < 0.75 < fast:
         return f"Estimate for {name}, by the link between GPUs"
     count = rows["nvlink"][-1]["gpus"]
-    return f"Estimate for {name}: {count} GPUs need NVLink, and waste their time over Ethernet"
+    return (
+        f"Estimate for {name}: with {count} GPUs each keeps\n"
+        f"{100 * fast:.0f} % of its speed over NVLink, {100 * slow:.0f} % over 10-gigabit Ethernet"
+    )
 
 
 def scaling_memory(data: Data) -> Picture:

@@ -9,6 +9,7 @@ from minitxl.figures.marks import (
     HOLLOW,
     LINE_AND_BAND,
     End,
+    counted,
     seed_band,
     seeds_and_mean,
     write_ends,
@@ -115,7 +116,7 @@ def position_repairs(data: Data) -> Picture:
 
     Both panels have one scale; a close-up in the first tells the systems apart that lie near each other.
     """
-    said, labels = [], []
+    said, labels, seeds = [], [], len(data["memory_gain"]["t5"]["seeds"])
     with drawing(10, 5.4) as figure:
         shown = panels(figure, 2, height=4.4, sharey=True)
         for axes, looks, series in zip(shown, (BIASES, WAYS), (data["systems"], data["rotary"]), strict=True):
@@ -127,8 +128,8 @@ def position_repairs(data: Data) -> Picture:
             lengths = [row["mem_len"] for row in series[key] if row["mem_len"]]
             axes.set_xticks(range(len(lengths)), [f"{length:,}" for length in lengths])
             axes.set_xlabel(
-                "memory at evaluation, characters, log scale;\n"
-                f"trained with {data['mem_len']} ({LINE_AND_BAND})"
+                "characters of memory at evaluation, log scale;\n"
+                f"trained with {data['mem_len']} ({counted(LINE_AND_BAND, seeds)})"
             )
             axes.set_xlim(-0.2, len(lengths) - 1 + 0.85)
             labels.append((axes, ends))
@@ -137,29 +138,43 @@ def position_repairs(data: Data) -> Picture:
         for axes, ends in labels:  # both panels have their scale by now
             write_ends(axes, ends, at=len(lengths) - 0.8, least=0.12)
         _close_up(shown[0], data["systems"])
-        gains = data["scaled_before_xl"]
-        ahead = [length for length in lengths if min(gains[f"{length}"]["seeds"]) > 0]
-        best = {min(series, key=lambda way: series[way][place]["bits"]["mean"]) for place in (1, 2)}
-        shown[0].set(
-            title=fitted(
-                f"T5 with biases × {data['factor']:g} has fewer bits than\n"
-                f"Transformer-XL, both with a memory of {' or '.join(map(str, ahead))}"
-            )
-            if ahead
-            else "T5 and Transformer-XL"
-        )
-        shown[0].set(ylabel=f"test {BITS}\n{LOWER}")
-        mended = best == {"clamped"}
+        shown[0].set(title=fitted(_scaled(data)), ylabel=f"test {BITS}\n{LOWER}")
         shown[1].set(
-            xlabel=f"{shown[1].get_xlabel()}\ninterpolated: all turns slowed; base raised: slow ones most;\n"
-            "clamped: far distances as the farthest of training",
-            title="Rotary reads a longer memory well\nonly with its distances clamped"
-            if mended
-            else "Rotary in four ways",
+            title=fitted(_repaired(data["rotary"])),
+            xlabel=f"{shown[1].get_xlabel()}\n"
+            "interpolated: all rotations slowed; base raised: slow ones most;\n"
+            "clamped: longer distances count as the longest of training",
         )
-    seeds = len(data["memory_gain"]["t5"]["seeds"])
     return Picture(
         figure, f"Test {BITS} with {lengths} characters of memory, mean of {seeds} seeds: {'; '.join(said)}."
+    )
+
+
+def _scaled(data: Data) -> str:
+    """Say the bits of T5 with multiplied biases, if with the memory of training it is ahead in every seed."""
+    if min(data["scaled_before_xl"][f"{data['mem_len']}"]["seeds"]) <= 0:
+        return "T5 and Transformer-XL"
+    t5, xl = (
+        next(row["bits"]["mean"] for row in data["systems"][key] if row["mem_len"] == data["mem_len"])
+        for key in ("t5_scaled_memory", "xl_memory")
+    )
+    return (
+        f"With biases × {data['factor']:g} and a memory of {data['mem_len']}, T5 has\n"
+        f"{t5:.2f} bits, and Transformer-XL {xl:.2f}"
+    )
+
+
+def _repaired(rotary: Data) -> str:
+    """Say what a longer memory costs with distances clamped, if that is least with each longer memory."""
+    lengths = [row["mem_len"] for row in rotary["clamped"]]
+    bits = {way: [row["bits"]["mean"] for row in rows] for way, rows in rotary.items()}
+    if any(min(of[place] for of in bits.values()) < bits["clamped"][place] for place in range(len(lengths))):
+        return "Rotary in four ways"
+    costs = {way: of[-1] - of[0] for way, of in bits.items()}
+    others = min(cost for way, cost in costs.items() if way != "clamped")
+    return (
+        f"A memory of {lengths[-1]} instead of {lengths[0]} costs rotary\n"
+        f"{costs['clamped']:.2f} bits with distances clamped, else {others:.2f} or more"
     )
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean, signed, ticks_at
+from minitxl.figures.marks import DOTS_AND_BAR, counted, seed_band, seeds_and_mean, signed, ticks_at
 from minitxl.figures.picture import (
     AHEAD,
     BITS,
@@ -139,29 +139,32 @@ def more_by_offset(rows: Sequence[Data], base: Sequence[Data]) -> list[Data]:
 def context_recl(data: Data) -> Picture:
     """Draw the relative effective context length of each model, in the paper's two groups of models."""
     recl = data["recl"]
+    seeds = len(recl["all"]["xl_memory"]["0.1"])
     with drawing(9, 4.8) as figure:
         shown = panels(figure, len(PAPER_RECL), height=4, sharex=True)
         for axes, (group, names) in zip(shown, PAPER_RECL.items(), strict=True):
             _recl(axes, recl[group], names)
-            hollow = "" if all(SYSTEMS[name].memory for name in names) else "; hollow: no memory"
+            hollow = "" if all(SYSTEMS[name].memory for name in names) else ";\nhollow: no memory"
             axes.set(
                 title=_recl_title(recl[group], group),
                 xlabel="relative effective context length, characters:\n"
-                "the longest context from which a model gains\n"
-                f"against the best of these {len(names)} models\n({DOTS_AND_BAR}{hollow})",
+                "up to this length, more context saves\n"
+                f"perplexity against the best of these {len(names)} models\n"
+                f"({counted(DOTS_AND_BAR, seeds)}{hollow})",
             )
             axes.tick_params(labelbottom=True)
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=4, title="measured on")
     alt = "; ".join(f"{one.name} {_lengths(data, name)}" for name, one in READERS.items())
     return Picture(
         figure,
-        f"Relative effective context length in characters, on the hardest 10 %, half and all of the targets. "
-        f"{alt}. {against_table_8(data)}",
+        "Relative effective context length in characters, for each model and seed: up to this length, "
+        "more context still saves perplexity against the best of all models. Mean of "
+        f"{seeds} seeds on the hardest 10 %, half and all of the targets: {alt}. {against_table_8(data)}",
     )
 
 
 def _recl_title(recl: Data, group: str) -> str:
-    """Say what holds of a group in every seed and at every share of the targets."""
+    """Say two mean lengths of a group, if one is the longer in every seed and at every share of targets."""
 
     def is_longer(one: str, other: str) -> bool:
         pairs = ((recl[one][share], recl[other][share]) for share in SHARES)
@@ -169,10 +172,17 @@ def _recl_title(recl: Data, group: str) -> str:
             a["tokens"] > b["tokens"] for mine, theirs in pairs for a, b in zip(mine, theirs, strict=True)
         )
 
+    def length(name: str) -> str:
+        return f"{_mean_length(recl[name]['0.1']):.0f}"
+
     if group == "recurrent" and is_longer("xl_memory", "lstm"):
-        return "Transformer-XL uses more context\nthan the LSTM"
+        return (
+            f"Transformer-XL uses {length('xl_memory')} characters of\n"
+            f"context, the LSTM {length('lstm')} (hardest 10 %)"
+        )
     if group == "attentive" and is_longer("xl_memory", "xl"):
-        return "Transformer-XL uses more context\nwith memory than without"
+        with_it, without = length("xl_memory"), length("xl")
+        return f"With memory Transformer-XL uses\n{with_it}, without it {without} (hardest 10 %)"
     return {"recurrent": "Recurrent models", "attentive": "Models with attention"}[group]
 
 

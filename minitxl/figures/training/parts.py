@@ -10,6 +10,7 @@ from minitxl.figures.marks import (
     DOTS_AND_BAR,
     HOLLOW,
     SEED,
+    counted,
     negated,
     seeds_and_mean,
     signed,
@@ -59,7 +60,8 @@ def training_parts(data: Data) -> Picture:
                 said.append(f"{' '.join(name.split())} {_judged(saved)} ({seeds})")
             axes.set(title=f"after {row['steps']} steps", ylim=(len(NAMES) - 0.5, -0.6))
             axes.margins(x=0.35)
-            axes.set_xlabel(f"{BITS} saved by the change,\nall read with memory\n({DOTS_AND_BAR}; {HELPS})")
+            marks = counted(DOTS_AND_BAR, len(saved["seeds"]))
+            axes.set_xlabel(f"{BITS} saved by the change,\nall read with memory\n({marks}; {HELPS})")
             words.append(f"after {row['steps']} steps {'; '.join(said)}")
         if is_narrow():
             low, high = shown[0].get_xlim()
@@ -69,12 +71,12 @@ def training_parts(data: Data) -> Picture:
             "memory in training": {"color": SYSTEMS["xl_memory"].colour, **SEED},
             "no memory in training": {"color": SYSTEMS["xl"].colour, **SEED, **HOLLOW},
         }
-        marks = [Line2D([], [], marker="o", ls="none", **look) for look in looks.values()]
+        handles = [Line2D([], [], marker="o", ls="none", **look) for look in looks.values()]
         words_of_verdicts = fitted(
             "counts: 0 lies outside the 95 % interval of the mean; open: 0 lies within\n"
             "(where nothing differs, chance makes one in twenty count)"
         )
-        legend_outside(figure, marks, list(looks), ncols=2, title=words_of_verdicts)
+        legend_outside(figure, handles, list(looks), ncols=2, title=words_of_verdicts)
         headline(figure, _finding(data["rows"], data["schedules"]["at_peaks"][0]["peaks"]["constant"]))
     return Picture(
         figure,
@@ -101,16 +103,19 @@ def _verdict(seeds: Sequence[float]) -> str:
 
 
 def _finding(rows: Sequence[Data], peak: float) -> str:
-    """Return which change saves bits in every seed of every length, at the one peak of the rate."""
+    """Say what the one change saves that saves bits in every seed of every length, at the one peak rate."""
     costs = [{change: row["changes"][change][COST] for change in NAMES} for row in rows]
     ahead = [change for change in NAMES if all(max(row[change]["seeds"]) < 0 for row in costs)]
     if len(ahead) != 1:
         return "What one change of the training saves"
     (change,) = ahead
     name = " ".join(NAMES[change].split())
-    unclear = [row["steps"] for row in rows if _verdict(row["changes"][change][COST]["seeds"]) == "open"]
-    still_open = f";\nafter {' and '.join(map(str, unclear))} steps it is open" if unclear else ""
-    return f"Peak rate {peak:g}: a {name} saves bits in every seed{still_open}"
+    saved = [
+        f"{-row['changes'][change][COST]['mean']:.2f} bits after {row['steps']} steps"
+        + (", which may be chance" if _verdict(row["changes"][change][COST]["seeds"]) == "open" else "")
+        for row in rows
+    ]
+    return f"At a peak rate of {peak:g} a {name} saves\n{', and '.join(saved)}"
 
 
 LINES = {
@@ -125,7 +130,7 @@ def schedules(data: Data) -> Picture:
     """Draw the test loss with each schedule of the rate, by the peak of the rate."""
     found = data["schedules"]
     peaks = [row["peaks"]["falling"] for row in found["at_peaks"]]
-    said = []
+    said, seeds = [], len(found["at_peaks"][0]["bits"]["falling"]["seeds"])
     with drawing(6, 3.8) as figure:
         axes = panels(figure, 1, height=4.4)[0]
         for name, (colour, line, aside, words) in LINES.items():
@@ -140,24 +145,18 @@ def schedules(data: Data) -> Picture:
             said.append(f"{words} {numbers}")
         axes.set_xticks(range(len(peaks)), [f"{peak:g}" for peak in peaks])
         axes.set(
-            xlabel="peak of the learning rate, log scale\n(line: mean; bar: range of the seeds;\n"
-            "open: 0 lies within the 95 % interval\nof the mean difference)",
+            xlabel="peak of the learning rate, log scale\n"
+            f"(line: mean; bar: range of {seeds} seeds;\n"
+            "may be chance: 0 lies within the 95 %\ninterval of the mean difference)",
             ylabel=f"test loss, {BITS}\n{LOWER}",
             title=fitted(_ahead(found)),
         )
         axes.legend()
     return Picture(
         figure,
-        f"Test {BITS} after {found['steps']} steps, by the peak of the rate: {'; '.join(said)}. "
-        f"{' '.join(_ahead(found).split())}.",
+        f"Test {BITS} after {found['steps']} steps, by the peak of the learning rate, mean of {seeds} seeds: "
+        f"{'; '.join(said)}. {' '.join(_ahead(found).split())}.",
     )
-
-
-BETTER = {
-    "falling": "falling to 0 beats staying there",
-    "constant": "staying there beats falling to 0",
-}
-"""What is said of the rate that is ahead at a peak."""
 
 
 def _ahead(found: Data) -> str:
@@ -167,13 +166,15 @@ def _ahead(found: Data) -> str:
         cost = row["cost"]["constant"]
         return "open" if _verdict(cost["seeds"]) == "open" else "falling" if cost["mean"] > 0 else "constant"
 
-    at_peaks = {row["peaks"]["falling"]: ahead(row) for row in found["at_peaks"]}
-    counts = [f"at a peak of {peak:g} {BETTER[name]}" for peak, name in at_peaks.items() if name != "open"]
-    said = ", ".join(counts) or "at each peak it is open whether falling to 0 is better"
-    at_best = ahead(found["at_best_peaks"])
-    of_best = {
-        "open": "it is open which is better",
-        "falling": "falling to 0 is better",
-        "constant": "staying there is better",
-    }
-    return f"{capitalized(said)};\neach at its best peak, {of_best[at_best]}"
+    def saved(row: Data) -> str:
+        return f"a {ahead(row)} rate saves {abs(row['cost']['constant']['mean']):.2f} bits"
+
+    counts = [
+        f"at a peak of {row['peaks']['falling']:g} {saved(row)}"
+        for row in found["at_peaks"]
+        if ahead(row) != "open"
+    ]
+    said = ", ".join(counts) or "at each peak, what a falling rate saves or costs may be chance"
+    best = found["at_best_peaks"]
+    of_best = "the difference may be chance" if ahead(best) == "open" else saved(best)
+    return f"{capitalized(said)};\neach at its best peak, {of_best}"

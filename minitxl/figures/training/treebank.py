@@ -1,6 +1,7 @@
 """The result of the experiment ``ptb``: perplexity on the Penn Treebank by memory length."""
 
 from collections.abc import Sequence
+from statistics import mean
 from typing import Any
 
 from matplotlib.axes import Axes
@@ -95,6 +96,7 @@ def _systems(axes: Axes, data: Data) -> None:
     Where a system reads without memory its mark is hollow.
     """
     systems, ends, at = data["systems"], dict[str, float](), dict[str, float]()
+    seeds = len(systems["xl_memory"]["trained"]["seeds"])
     lengths = [row["mem_len"] for row in systems["xl_memory"]["by_memory"]]
     right = len(lengths) - 1
     begin, end = -0.35, right + 2.7  # of the x axis; the names stand right of the last length
@@ -132,12 +134,12 @@ def _systems(axes: Axes, data: Data) -> None:
     marks: dict[str, Any] = {
         "no memory": Line2D([], [], color="black", ls="none", marker="o", ms=5, **HOLLOW),
         "mean": Line2D([], [], color="black", lw=1.6),
-        "range of the seeds": Patch(color="#CCCCCC"),
+        f"range of {seeds} seeds": Patch(color="#CCCCCC"),
     }
     axes.legend(list(marks.values()), list(marks), loc="center right", bbox_to_anchor=(1, 0.5))
     axes.set(
         xlabel=fitted(
-            "memory at evaluation, words, not to scale\n"
+            "words of memory at evaluation, not to scale\n"
             f"(“+ memory” and Transformer-XL: trained with {data['mem_len']})"
         ),
         ylabel=f"test perplexity\n{LOWER}",
@@ -150,15 +152,18 @@ def _who_is_ahead(systems: Data) -> str:
     xl = systems["xl_memory"]["trained"]["seeds"]
     others = {key: systems[key]["trained"]["seeds"] for key in TRAINED if key != "xl_memory"}
     level = [
-        TRAINED[key].name for key, seeds in others.items() if min(xl) < max(seeds) and min(seeds) < max(xl)
+        f"{TRAINED[key].name} ({mean(seeds):.0f})"
+        for key, seeds in others.items()
+        if min(xl) < max(seeds) and min(seeds) < max(xl)
     ]
     behind = sum(min(seeds) > max(xl) for seeds in others.values())
     if len(level) > 2 or len(level) + behind < len(others):
         return "Seven systems, equally large and long trained"
+    reached = f"Transformer-XL, perplexity {mean(xl):.0f}, is"
     if not level:
-        return "In every seed Transformer-XL is ahead of all others"
+        return f"{reached} ahead of all others in every seed"
     return (
-        f"In every seed Transformer-XL is ahead of {behind} of {len(others)} others;\n"
+        f"{reached}\nahead of {behind} of {len(others)} others in every seed;\n"
         f"it overlaps with {' and '.join(level)}"
     )
 
@@ -184,20 +189,19 @@ def _longer(axes: Axes, longer: Data, mem_len: int, cited: Data) -> None:
     axes.set_ylim(bottom=min(one["perplexity"] for one in cited.values()) - 3)
     axes.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
     axes.set(
-        xlabel="memory at evaluation, words, not to scale\n"
-        f"({longer['epochs']:.0f} passes, one seed; dotted: what others report)",
+        xlabel="words of memory at evaluation, not to scale\n"
+        f"(trained with {mem_len} in {longer['epochs']:.0f} passes, one seed;\ndotted: published results)",
         ylabel=f"test perplexity\n{LOWER}",
         title=fitted(_perplexities(rows, mem_len)),
     )
 
 
 def _perplexities(rows: Sequence[Data], mem_len: int) -> str:
-    """Say the perplexity without memory, with memory as in training, and with the longest one."""
+    """Say the perplexity with memory as in training, and without it."""
     perplexity = {row["mem_len"]: row["perplexity"] for row in rows}
-    none, as_trained, longest = (perplexity[length] for length in (0, mem_len, max(perplexity)))
     return (
-        f"Trained longer: perplexity {none:.0f}\nwithout memory, "
-        f"{as_trained:.0f} with {mem_len} words of it,\n{longest:.0f} with {max(perplexity):,}"
+        f"Trained longer: perplexity {perplexity[mem_len]:.0f} with\n"
+        f"{mem_len} words of memory, {perplexity[0]:.0f} without"
     )
 
 
