@@ -42,7 +42,7 @@ def scaling(data: Data) -> Picture:
     assumed = data["assumed"]
     rate = assumed["teraflops"] * assumed["utilisation"]
     alt, ends = [], list[End]()
-    with drawing(9.4, 4.2) as figure:
+    with drawing(9.4, 5 if is_narrow() else 4.2) as figure:
         axes = figure.subplots()
         for link, (where, mark, place) in LINKS.items():
             colour = COLOURS(place)
