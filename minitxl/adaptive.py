@@ -136,8 +136,8 @@ class AdaptiveSoftmax(nn.Module):
     With div_val > 1 each cluster i has a table [size_i, width_i] with biases, and a projection [d_model,
     width_i]. These are the shapes of the embedding's tables and projections, so the two modules may share
     them. Here a projection is used transposed, from d_model to the cluster's width. With div_val = 1 all
-    clusters share one table. If also d_embed is not d_model, the embedding has one projection in all, and the
-    softmax one for each cluster, as in the original code.
+    clusters share one table. If then d_embed is not d_model, the embedding has a single projection, but the
+    softmax has one for each cluster, as in the original code.
 
     ``tail_classes`` gives the logits of the tails' classes in the first softmax. Row i-1 is that of tail i,
     since the shortlist, cluster 0, has no such class. The models of Hugging Face and TensorFlow have the
@@ -222,7 +222,7 @@ class AdaptiveSoftmax(nn.Module):
         """Return weight and bias of each softmax; the weight of the first has one more row for each tail."""
         tables = cast(list[nn.Linear], self.tables)  # a ModuleList has no type for what it holds
         weights, biases = [table.weight for table in tables], [table.bias for table in tables]
-        if len(tables) == 1:  # split, not sliced: the gradient is then written once, not once for each slice
+        if len(tables) == 1:  # not sliced: each slice would write a gradient as large as the table
             weights = list(weights[0].split(self.partition.sizes))
             biases = list(biases[0].split(self.partition.sizes))
         if self.tail_classes is not None:

@@ -25,9 +25,9 @@ Every attention keeps one promise: with the same options, and without dropout, t
 only on [memory ∘ x], memory and x joined along the tokens, and on the query's place in it. Where memory ends
 and x begins makes no difference.
 
-Training, evaluation and generation run the same equations in other modules, those of ``fast``. (Only Shaw's
-attention runs there as it is written here; under ``torch.compile`` all do: see ``fast.eager``.) To step
-through this file, call a model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
+Training, evaluation and generation run the same equations in other modules, those of ``fast``. (Shaw's
+attention runs there as it is written here. Under ``torch.compile`` every attention does: see ``fast.eager``.)
+To step through this file, call a model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
 """
 
 from math import sqrt
@@ -64,8 +64,8 @@ class AttentionOptions(TypedDict, total=False):
     clamp_len: int | None
     """Keys at this distance or farther count as equally far.
 
-    With None an attention doesn't clamp, and a model takes the clamp_len of its configuration. To call such a
-    model without a clamp, pass a length beyond all distances.
+    With None an attention doesn't clamp, and a model takes the clamp_len of its configuration. To call a
+    model without the clamp of its configuration, pass a length beyond all distances.
     """
     key_mask: KeyMask | None
     """False hides a key from all queries of its batch element. The weights of the other keys sum to
@@ -218,8 +218,8 @@ class ShawAttention(nn.Module):
     all.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and each pair then takes
-    the product with its own row. For the values, each query's weights of the keys with the same row are
-    summed, and the sums are multiplied with a_V once.
+    the product with its own row. For the values, a query's weights are first summed over the
+    keys that share a row of a_V. Then these sums, one for each row, are multiplied with a_V.
     """
 
     def __init__(

@@ -4,8 +4,8 @@ Types and ranges are checked on construction. How the settings of adaptive embed
 (``cutoffs``, ``d_embed``, ``tie_projections``) is checked in ``adaptive`` when the model is built.
 
 ``dataclasses.replace`` returns a copy with other values, so an ablation is one call: ``replace(config,
-attention="absolute")``. Each field but ``clamp_len`` is a flag of ``minitxl train``; the flag ``--clamp-len``
-sets the field of that name in ``TrainConfig``.
+attention="absolute")``. Each field but ``clamp_len`` is a flag of ``minitxl train``. (Its ``--clamp-len``
+sets ``TrainConfig.clamp_len``.)
 """
 
 from dataclasses import dataclass
@@ -78,8 +78,8 @@ class ModelConfig:
     attention_dropout: float = 0.0
     """Rate on attention weights."""
     word_dropout: float = 0.0
-    """Rate at which a word's input embedding is 0, in all its places in the batch (embedding dropout in
-    AWD-LSTM)."""
+    """Rate at which a word's input embedding is 0, in all its places in the batch but isolated ones, which
+    ``TransformerLM.embed`` explains (embedding dropout in AWD-LSTM)."""
     variational_dropout: bool = False
     """One mask of ``dropout`` for all tokens of a segment; distance encodings keep ordinary dropout."""
 

@@ -3,8 +3,8 @@
     m[τ+1] = SG(the last M tokens of [m[τ] ∘ h[τ]])        ``extend``: the new memory, after segment τ
     h~[τ+1] = [m[τ+1] ∘ h[τ+1]]                            what the queries of segment τ+1 attend to
 
-∘ joins along the tokens. With M = L this is section 3.2's h~. SG is the stop-gradient, and ``extend`` is
-the place that has it: it returns a detached tensor.
+∘ joins along the tokens. With M = L, h~ is that of section 3.2. SG is the stop-gradient: ``extend`` returns
+a detached tensor.
 
 Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
 in earlier segments, the paper's h^n: the embeddings for n = 0, and the outputs of ``blocks[n-1]`` for n > 0.
@@ -66,7 +66,7 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
         N · (W - 1)                            with a window of W ≤ M + 1
 
     For M + 1 < W < M + L there is no such formula, only the loop below. A window of M + L or more hides no
-    token, so the first formula holds. With M = L that is the O(N · L) of section 3.2; with M = 0 it is o.
+    token, so the first formula holds. With M = L it is the O(N · L) of section 3.2; with M = 0 it gives o.
 
     >>> reach(31, n_layer=3, seg_len=32, mem_len=32)
     127

@@ -37,7 +37,8 @@ class Cache:
     memory_mask: Bool[Tensor, "batch mem"] | None
     """False for a token of the memory that is masked for every query; None if no step had a key_mask."""
     r: Float[Tensor, "layer head padded_dist dim"]
-    """W_kR R of every layer, for at least the distances n_key … 0; empty unless the attention is xl."""
+    """W_kR R of every layer, for at least the distances n_key … 0; empty unless the attention is xl,
+    and before the first step."""
     joined_qkv: tuple[FastLinear | None, ...]
     """Copies of W_q, W_k and W_v of every layer as one matrix; None where they stay apart."""
     begin: int = 0
@@ -115,8 +116,8 @@ def with_room(cache: Cache, seg: int) -> Cache:
     """Return the cache with buffers for ``seg`` more tokens.
 
     New buffers hold 2 · ``mem_len`` + ``seg`` tokens. So, as long as no segment is longer than all before it,
-    memory is copied at most once in ``mem_len`` tokens. (A captured step has smaller buffers, and copies
-    memory each time.)
+    memory is copied at most once for every ``mem_len`` tokens that are read. (A captured step has smaller
+    buffers, and copies memory each time.)
     """
     length, room = cache.end - cache.begin, cache.buffers.shape[4]
     if cache.end + seg <= room:

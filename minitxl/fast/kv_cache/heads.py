@@ -75,7 +75,7 @@ def xl_heads(
     **options: Unpack[AttentionOptions],
 ) -> Heads:
     """Return the heads of Transformer-XL's attention."""
-    r = r[:, -k.shape[2] - 1 :]  # distances n_key … 0: ``AttentionInputs`` says why n_key + 1
+    r = r[:, -k.shape[2] - 1 :]  # n_key + 1 distances, n_key … 0: see ``AttentionInputs``
     q_plus_u, q_plus_v = biased_queries(attention, q)  # divided by √d_head
     inputs = AttentionInputs(
         q_plus_u, q_plus_v, k, values, r, window=options["window"], key_mask=options["key_mask"]
@@ -141,10 +141,11 @@ def check_attentions(model: TransformerLM) -> None:
 def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"]:
     """Return ``relative_attention`` for a single query, the last position: r needs no shift."""
     _, q_plus_v, k, _, r, _, window, key_mask = inputs
-    # A CPU's bfloat16 product is fast with the long factor on the left, here r, but a slice is copied first.
-    # r is a slice only if the cache holds more distances than this step needs: while memory fills, and after
-    # a longer segment. Otherwise r is multiplied whole, and the row of the distance n_key is dropped from the
-    # product. k and values are slices of the cache: PyTorch's attention reads them where they are.
+    # On a CPU a bfloat16 product is fast with the long factor on the left, here r. But an r that is a slice
+    # is copied first. It is a slice if the cache holds more distances than this step needs: while memory
+    # fills, and after a longer segment. The row of the distance n_key, which no key has, is dropped after the
+    # product: without it r would be a slice in every step. k and values are slices of the cache: PyTorch's
+    # attention reads them where they are.
     b_and_d = (r @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch"))[:, 1:]
     bias = rearrange(b_and_d, "head key batch -> batch head 1 key")
     masked = key_mask is not None or (window is not None and window < k.shape[2])

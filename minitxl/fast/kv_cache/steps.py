@@ -35,9 +35,9 @@ def start(
     memory and segment hold of its window.
 
     ``seg_len`` is a hint for speed: the usual number of tokens of each text that a step reads. On some CPUs
-    the cache holds the matrices laid out for products with batch · ``seg_len`` rows; a step may have more or
-    fewer. With ``precision`` bfloat16 it holds keys, values and the matrices of the products in two bytes a
-    number; tables of embeddings stay as they are.
+    the cache stores the matrices in the order that is fastest for batch · ``seg_len`` tokens a step; a step
+    may read more or fewer. With ``precision`` bfloat16 it holds keys, values and the matrices of the products
+    in two bytes a number; tables of embeddings stay as they are.
     """
     check_kind("model", model, TransformerLM)
     check_length("batch", batch, 1)
