@@ -8,15 +8,15 @@ from minitxl.course.predictions import Predictions, Question
 predictions = Predictions(
     Question(
         "equal_context",
-        "With 32 keys for each query: which XL predicts better after full loss?",
+        "With 32 keys for each scored query: which XL predicts better after full loss?",
         answer="open",
         choices=("memory", "no memory", "open"),
-        why="the interval of the three differences goes from some hundredths of a bit below 0 to some above. "
+        why="the interval of the five differences goes from a hundredth of a bit below 0 to seven above. "
         "In segments it is the context just before a cut that helps most",
         wrong={
             "memory": "read in segments it is ahead, but there its queries have more keys. With equally "
             "many, 0 lies in the interval",
-            "no memory": "0 lies in the interval: three seeds don't tell which of the two is ahead",
+            "no memory": "0 lies in the interval: five seeds don't tell which of the two is ahead",
         },
     ),
     Question(

@@ -123,6 +123,7 @@ def check_training_step(attempt: Any) -> Verdict:
         model: TransformerLM, segments: list[Segment], rates: list[float], *, mem_len: int, clip: float
     ) -> list[float]:
         optimizer, memory, losses = in_two_groups(model), None, []
+        optimizer.register_step_post_hook(lambda *_: steps_of_optimizer.append(True))
         for segment, rate in zip(segments, rates, strict=True):
             result = attempt(model, optimizer, segment, memory, rate, mem_len, clip)
             if result is None or result is Ellipsis:
@@ -137,13 +138,19 @@ def check_training_step(attempt: Any) -> Verdict:
             losses.append(float(loss))
         return losses
 
-    with_graph, other_results = list[bool](), list[Any]()
+    with_graph, other_results, steps_of_optimizer = list[bool](), list[Any](), list[bool]()
     verdict = check_trainer(train, name_bugs=True)
     if other_results:
         match other_results[0]:
             case (Tensor(ndim=2), _):
                 return Verdict(False, "that is the loss of each character: return their mean, one number")
         return Verdict(False, "return two things, first the loss and then the memory")
+    if verdict.right and not steps_of_optimizer:
+        return Verdict(
+            False,
+            "these weights are right, but not changed by the optimizer: call optimizer.step(), for others, "
+            "such as Adam, step otherwise",
+        )
     if verdict.right and with_graph:
         consequence = "which keeps the graph of the whole step" if any(with_graph) else "and not a number"
         return Verdict(False, f"the loss that you return is a tensor, {consequence}: return loss.item()")

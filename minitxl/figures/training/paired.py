@@ -5,6 +5,7 @@ from statistics import mean, stdev
 from typing import Any
 
 from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
 
 from minitxl.figures.marks import SEED, signed
 from minitxl.figures.picture import Data, Picture, drawing, fitted, legend_outside, panels
@@ -70,6 +71,7 @@ def paired(data: Data) -> Picture:
         shown[0].set_yticks(range(len(rows)), rows)
         shown[0].set_ylim(len(rows) - 0.4, -0.6)
         shown[0].margins(x=0.12)
+        shown[0].xaxis.set_major_locator(MaxNLocator(5))  # more of three decimals would touch
         figure.supxlabel(fitted(data["label"]), fontsize=10)
         marks = [
             Line2D([], [], marker="o", ls="none", color="#0072B2", **SEED),

@@ -89,7 +89,7 @@ def pair(data: Data, *, encoding: str, loss: str) -> Picture:
                 0.97, 0.5, f"read with the length of training alone\n({DOTS_AND_BAR})", color="#606060",
                 ha="right", va="center", fontsize=9, transform=lengths.transAxes,
             )  # fmt: skip
-        _name_axes(lengths, offsets, shown)
+        _name_axes(lengths, offsets, rows, shown)
         legend_outside(figure, ncols=3)
         figure.suptitle(f"{encoding}, {loss} loss\n{_gaps(rows)}", fontsize=10, x=0.01, ha="left")
     return Picture(figure, f"{encoding}, {loss} loss, test {BITS}: {'; '.join(alt)}. {_gaps(rows)}.")
@@ -126,18 +126,26 @@ def _by_length(row: Data) -> tuple[list[int], list[Data]]:
     return [one["attention_len"] for one in row["by_length"]], [one["bits"] for one in row["by_length"]]
 
 
-def _name_axes(lengths: Axes, offsets: Axes, rows: Sequence[Data]) -> None:
-    """Name the axes of ``pair``; their ranges are those of all ``rows``, so that pictures compare."""
-    every = sorted({one["attention_len"] for row in rows for one in row["by_length"]})
+def _name_axes(lengths: Axes, offsets: Axes, rows: Sequence[Data], all_rows: Sequence[Data]) -> None:
+    """Name the axes of ``pair``; their scales are the same for each choice of ``rows`` of ``all_rows``."""
+    every = sorted({one["attention_len"] for row in all_rows for one in row["by_length"]})
     lengths.set_xscale("log", base=2)
     lengths.set_xlim(0.85 * every[0], every[-1] / 0.85)
     ticks_at(lengths, every)
-    lengths.set_ylim(_range_of([one["bits"] for row in rows for one in row["by_length"]]))
-    offsets.set_ylim(_range_of([one for row in rows for one in row["bits_by_offset"]]))
+    kinds = {(row["encoding"], row["loss"]) for row in all_rows}
+    of_kinds = [[row for row in all_rows if (row["encoding"], row["loss"]) == kind] for kind in kinds]
+    height = max(top - bottom for bottom, top in map(_range_of_lengths, of_kinds))
+    middle = mean(_range_of_lengths(rows))
+    lengths.set_ylim(middle - height / 2, middle + height / 2)
+    offsets.set_ylim(_range_of([one for row in all_rows for one in row["bits_by_offset"]]))
     title = fitted("By how many keys a query has (ring: as trained)")
     lengths.set(title=title, ylabel=f"test {BITS}\n{LOWER}")
     lengths.set_xlabel("attention length, characters")
     offsets.set(title="Read in segments", xlabel="offset in the segment, characters")
+
+
+def _range_of_lengths(rows: Sequence[Data]) -> tuple[float, float]:
+    return _range_of([one["bits"] for row in rows for one in row["by_length"]])
 
 
 def _range_of(summaries: Sequence[Data]) -> tuple[float, float]:

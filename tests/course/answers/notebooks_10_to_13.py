@@ -185,6 +185,18 @@ def with_bug(bug):
     return lambda *case: step(*case, bug=bug)
 
 
+def descends_by_hand(model, optimizer, segment, past, rate, mem_len, clip):
+    """Descend as plain SGD does, without the optimizer."""
+    by_token, states = model.token_losses(*segment, past)
+    loss, parameters = by_token.mean(), list(model.parameters())
+    gradients = torch.autograd.grad(loss, parameters)
+    shorter = min(1.0, clip / torch.cat([one.flatten() for one in gradients]).norm().item())
+    with torch.no_grad():
+        for parameter, gradient in zip(parameters, gradients, strict=True):
+            parameter -= rate * shorter * gradient
+    return loss.item(), extend(past, states, mem_len=mem_len)
+
+
 def in_bits(*case):
     """Train on nats, and return bits."""
     nats, past = step(*case)
@@ -421,6 +433,7 @@ ANSWERS = {
             **{training_bugs.OTHERS[bug]: with_bug(bug) for bug in training_bugs.OTHERS},
             training.KEEPS_ALL: with_bug("-0"),
             "nats are to be returned": in_bits,
+            "call optimizer.step()": descends_by_hand,
             **{training_bugs.UNCLIPPED[bug]: with_bug(bug) for bug in training_bugs.UNCLIPPED},
             "where the gradient is shorter than clip": lambda *case: step(*case, bug="tenfold"),
             "of the losses, ": lambda *case: (step(*case)[0] + 0.5, step(*case)[1]),
