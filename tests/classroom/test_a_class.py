@@ -1008,7 +1008,7 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     mark(course)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
         comment = gradebook.find_comment("written", NAME, NAME, "ada")
-        comment.manual_comment = "The cost of a step is missing & needed."
+        comment.manual_comment = "The cost of a step is missing & needed.\nSo is **its memory**."
         gradebook.db.commit()
     said = told(course, capsys, monkeypatch, "--feedback")
     assert "2 pages" in said
@@ -1017,7 +1017,8 @@ def test_feedback_has_a_page_a_student_with_functions_reasons_and_parts_of_point
     assert "a later key &lt;b&gt;is seen&lt;/b&gt;: look at notebook 04" in page
     assert "✓ right: with a memory" in page
     assert "✗ not yet: three beginnings" in page
-    assert "<p><b>Comment:</b> The cost of a step is missing &amp; needed.</p>" in page
+    words = "The cost of a step is missing &amp; needed.<br>So is **its memory**."
+    assert f"<p><b>Comment:</b> {words}</p>" in page
     times = "on 2026-10-13 01:00 UTC+02:00, due 2026-10-13 00:00 UTC+02:00"
     assert f"Handed in late, {times}: 3 points less (10% of 30), already taken off" in page
     assert "for which arguments\n(any that the assignment allows" in page

@@ -138,7 +138,7 @@ def _by_hand(name: str, mark: dict[str, Any]) -> tuple[str, str]:
 
 def _comment(name: str, cell: str, mark: dict[str, Any]) -> str:
     """Return the comment that stands at a cell; ``name`` is the graded cell's that it is about."""
-    comment = _html(mark["comments"].get(cell, ""))
+    comment = _html(mark["comments"].get(cell, "")).replace("\n", "<br>")
     return f"(on an older answer) {comment}" if comment and name in mark["for older"] else comment
 
 

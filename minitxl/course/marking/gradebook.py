@@ -6,8 +6,8 @@ nbgrader is imported where it is used: it comes with ``minitxl[classroom]``, and
 import os
 import warnings
 from collections.abc import Iterable
-from contextlib import closing
-from datetime import UTC, datetime
+from contextlib import closing, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +27,13 @@ def open_gradebook(course: Path) -> Any:
 
 
 def holds(gradebook: Any, course: Path, assignment: str, record: dict[str, Any]) -> bool:
-    """Return True if the gradebook has a submission with its record's points, and formgrader its notebook."""
+    """Return True if the gradebook has a submission with its record's points, as formgrader shows it."""
     student = record["student"]
     if not has_submission(gradebook, assignment, student) or not shown(course, assignment, student).exists():
         return False
-    return has_points_of(record, _standing(gradebook.find_submission(assignment, student)))
+    submission = gradebook.find_submission(assignment, student)
+    is_seen = submission.timestamp == _time_of_exchange(course, assignment, student)
+    return is_seen and has_points_of(record, _standing(submission))
 
 
 def has_submission(gradebook: Any, assignment: str, student: str) -> bool:
@@ -65,7 +67,8 @@ def store(gradebook: Any, course: Path, handed: Handed, record: dict[str, Any]) 
     gradebook.update_or_create_student(student, **record.get("person", {}))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SAWarning)  # nbgrader makes a submission before it belongs to one
-        submission = gradebook.update_or_create_submission(name, student, timestamp=_naive(record["time"]))
+        time = _time_of_exchange(course, name, student)
+        submission = gradebook.update_or_create_submission(name, student, timestamp=time)
     verdicts = {part["cell"]: in_words(part) for part in record["parts"]}
     scores = {part["cell"]: part["score"] for part in record["parts"]}
     answers = record.get("answers", {})
@@ -118,9 +121,18 @@ def _points(score: float | None) -> str:
     return "not marked" if score is None else f"{score:g}"
 
 
-def _naive(seconds: float) -> datetime:
-    """Return a time as nbgrader keeps it: UTC, without saying so."""
-    return datetime.fromtimestamp(seconds, UTC).replace(tzinfo=None)
+def _time_of_exchange(course: Path, assignment: str, student: str) -> datetime | None:
+    """Return the time of nbgrader's exchange, in UTC without saying so; None for what came another way.
+
+    Where the gradebook has another time, formgrader takes the submission for one that is not marked yet.
+    """
+    from nbgrader.utils import parse_utc
+
+    with suppress(Exception):  # of a file that is not there, or holds no time
+        stamp = course / "submitted" / student / assignment / "timestamp.txt"
+        time: datetime = parse_utc(stamp.read_text("utf-8").strip())
+        return time
+    return None
 
 
 def in_words(part: dict[str, Any]) -> str:

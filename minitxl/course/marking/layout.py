@@ -20,6 +20,8 @@ SCHEME = re.compile(r"(script|data)(\s*):", re.IGNORECASE)
 """The end of an address that is a program: javascript:, vbscript:, data:."""
 TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 """Unicode's classes of characters that turn the text behind them around."""
+TABLES = "<style>td, th { padding-right: 1em }</style>"
+"""Space between the columns of tables, which formgrader sets without any."""
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 
 
@@ -46,7 +48,7 @@ def _functions(handed: Handed, verdicts: dict[str, str]) -> list[NotebookNode]:
             new.source, new.outputs = "# marked outside this notebook", [text]
         cells.append(new)
         if name in handed.assignment.by_hand:
-            rubric = f"**For who marks: rubric and an answer**\n\n{cell.source}"
+            rubric = f"{TABLES}\n\n**For who marks: rubric and an answer**\n\n{cell.source}"
             cells.append(new_markdown_cell(rubric))
     return cells
 
