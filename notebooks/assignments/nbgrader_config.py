@@ -14,8 +14,9 @@ class MarkedOutside(NotebookExporter):
 
     def __init__(self, **options):
         raise RuntimeError(
-            "submissions are marked by 'make mark', in a sandbox, and 'make feedback' writes the pages: "
-            "nothing was run or changed"
+            "nothing was run or changed:\n"
+            "submissions are marked by 'make mark', in a sandbox,\n"
+            "and 'make feedback' writes the pages"
         )
 
 

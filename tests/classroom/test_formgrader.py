@@ -4,6 +4,7 @@ from datetime import datetime
 
 import nbformat
 import pytest
+from nbconvert.filters import markdown2html
 from nbgrader.utils import notebook_hash
 from support import small_course
 from support.small_course import DOUBLE, NAME, hand_in, loaded, notebook, numbers
@@ -11,6 +12,7 @@ from support.small_course import DOUBLE, NAME, hand_in, loaded, notebook, number
 from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.isolation import none
+from minitxl.course.marking.layout import STYLE
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +86,9 @@ def test_autograde_runs_nothing_says_who_marks_and_changes_neither_points_nor_no
 def test_generate_feedback_leaves_the_pages_which_have_no_answer_to_the_written_question(course, monkeypatch):
     write_feedback(course, monkeypatch)
     for_the_grader = nbformat.read(course / "autograded" / "ada" / NAME / f"{NAME}.ipynb", as_version=4)
-    assert "An answer." in for_the_grader.cells[-1].source
+    rubric = markdown2html(for_the_grader.cells[-1].source)
+    assert "An answer." in rubric
+    assert STYLE in rubric  # as HTML, not as text
     page = course / "feedback" / "ada" / NAME / f"{NAME}.html"
     before = page.read_bytes()
     for student in ("ada", None):

@@ -20,8 +20,11 @@ SCHEME = re.compile(r"(script|data)(\s*):", re.IGNORECASE)
 """The end of an address that is a program: javascript:, vbscript:, data:."""
 TURNING = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 """Unicode's classes of characters that turn the text behind them around."""
-TABLES = "<style>td, th { padding-right: 1em }</style>"
-"""Space between the columns of tables, which formgrader sets without any."""
+STYLE = """<style>
+td, th { padding-right: 1em }
+.output_text pre { white-space: pre-wrap; word-break: normal }
+</style>"""
+"""Space between columns, and whole verdicts: formgrader sets tables without space, and cuts long lines."""
 BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 
 
@@ -48,7 +51,7 @@ def _functions(handed: Handed, verdicts: dict[str, str]) -> list[NotebookNode]:
             new.source, new.outputs = "# marked outside this notebook", [text]
         cells.append(new)
         if name in handed.assignment.by_hand:
-            rubric = f"{TABLES}\n\n**For who marks: rubric and an answer**\n\n{cell.source}"
+            rubric = f"{STYLE}\n\n**For who marks: rubric and an answer**\n\n{cell.source}"
             cells.append(new_markdown_cell(rubric))
     return cells
 
