@@ -345,8 +345,8 @@ def test_who_cannot_be_written_into_the_gradebook_stops_no_one(course, verdicts,
     for student in ("ada", "bob", "cleo"):
         hand_in(course, student)
     monkeypatch.setattr(
-        "minitxl.course.marking.gradebook._naive",
-        lambda seconds: "no time" if verdicts.judged.pop(0) == "bob" else DUE.replace(tzinfo=None),
+        "minitxl.course.marking.gradebook._time_of_exchange",
+        lambda course, assignment, student: "no time" if student == "bob" else None,
     )
     (unmarked,) = mark(course).unmarked
     assert unmarked[0] == "bob"
