@@ -658,7 +658,7 @@ def test_the_titles_of_equal_bytes_hold_in_every_seed():
     assert equal_bytes._finding(data, "in_segments") == "memory saves 0.03 to 0.15 bits"
     assert all(min(row["in_segments"]["seeds"]) > 0 for row in more)
     finding = equal_bytes._finding(data, "full_context")
-    assert finding == "memory saves 0.06 and 0.07\nbits at equal text,\ncosts 0.04 at equal steps"
+    assert finding == "memory saves 0.06 and 0.07\nbits at equal text,\ncosts 0.05 at equal steps"
     assert max(data["more"]["steps"]["full_context"]["seeds"]) < 0
     mixed = {"more": data["more"] | {"more_steps": {"full_context": {"seeds": [-1, 1]}}}}
     assert equal_bytes._finding(mixed, "full_context") == equal_bytes.NO_FINDING
