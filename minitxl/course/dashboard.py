@@ -236,7 +236,11 @@ def _weights(
 def learned_reach(
     model: TransformerLM, text: Integer[Tensor, " time"], settings: EvaluateConfig
 ) -> dict[str, Any]:
-    """Bits per token that hiding memory of each age costs, and the oldest age that surely costs ``WORTH``."""
+    """Return bits per token that hiding memory of each band of ages costs, and the reach that this shows.
+
+    The states of a band are hidden together. Where that surely costs ``WORTH`` bits, some of them are used,
+    so the reach is at least the youngest age of the oldest such band.
+    """
     ends = sorted({settings.mem_len >> halvings for halvings in range(4)} - {0})
     bands = []
     for before, end in zip([0, *ends], ends, strict=False):
@@ -244,5 +248,5 @@ def learned_reach(
         changes = memory_changes(model, text, settings, ages=ages, how="hide", batch=PROBE_LANES)
         interval = mean_change(changes / log(2))
         bands.append({"ages": list(ages), **interval._asdict(), "costs": interval.low > WORTH})
-    oldest = max((band["ages"][1] for band in bands if band["costs"]), default=0)
-    return {"bands": bands, "tokens": oldest, "worth": WORTH}
+    reach = max((band["ages"][0] for band in bands if band["costs"]), default=0)
+    return {"bands": bands, "tokens": reach, "worth": WORTH}

@@ -246,7 +246,7 @@ def test_attention_by_distance_is_the_mean_over_the_queries_that_see_so_far(mem_
     assert model.training
 
 
-def test_learned_reach_is_the_oldest_age_whose_hiding_costs(monkeypatch):
+def test_learned_reach_is_the_youngest_age_of_the_oldest_band_whose_hiding_costs(monkeypatch):
     board = watched(mem_len=12)
     bands = board.data["reach"]["bands"]
     assert [band["ages"] for band in bands] == [[1, 1], [2, 3], [4, 6], [7, 12]]
@@ -258,14 +258,14 @@ def test_learned_reach_is_the_oldest_age_whose_hiding_costs(monkeypatch):
     monkeypatch.setattr(
         dashboard, "mean_change", lambda changes: context_length.Interval(0.0, next(lows), 1.0)
     )
-    assert dashboard.learned_reach(board.run.model, board._probe, board._memory)["tokens"] == 3
+    assert dashboard.learned_reach(board.run.model, board._probe, board._memory)["tokens"] == 2
 
 
 @pytest.mark.parametrize(
     ("cost", "title"),
     [
         (0.0, "Learned reach: none shown"),
-        (0.1, "Learned reach: at least 12 tokens into memory"),
+        (0.1, "Learned reach: at least 7 tokens into memory"),
     ],
 )
 def test_the_panel_says_that_learned_reach_is_a_lower_bound_and_by_which_rule(monkeypatch, cost, title):

@@ -64,7 +64,8 @@ def _reach(axes: Axes, data: Data) -> str:
     axes.axhline(data["worth"], color="black", ls=":", lw=1, label=rule)
     names = [f"{first}–{last}" if first < last else str(last) for first, last in (b["ages"] for b in bands)]
     axes.set_xticks(range(len(bands)), names)
-    reach = f"at least {data['tokens']} tokens into memory" if data["tokens"] else "none shown"
+    tokens = f"{data['tokens']} token{'s' * (data['tokens'] > 1)}"
+    reach = f"at least {tokens} into memory" if data["tokens"] else "none shown"
     title = f"Learned reach: {reach if bands else 'no memory'}"
     axes.set(title=title, xlabel="age of the memory that is hidden, tokens", ylabel="bits it costs")
     if not bands:
