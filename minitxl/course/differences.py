@@ -66,7 +66,7 @@ def unusable(got: Any, expected: Any) -> str | None:
     if isinstance(expected, Tensor) and not isinstance(got, Tensor) and expected.ndim:
         return f"the values are right, but they stand in {kind_of(got)}: return a tensor"
     if isinstance(expected, Tensor) and isinstance(got, Tensor):
-        if (expected.dtype == torch.bool) != (got.dtype == torch.bool):
+        if any(kind(expected) != kind(got) for kind in (Tensor.is_complex, _is_bool)):
             return f"the values are right, but the dtype is {got.dtype}, and must be {expected.dtype}"
     elif is_list(expected) and is_list(got):
         return next(filter(None, map(unusable, got, expected)), None)
@@ -175,8 +175,16 @@ def _identical(one: Tensor, other: Tensor) -> bool:
     return one.dtype == other.dtype and torch.equal(one, other)
 
 
+def _is_bool(tensor: Tensor) -> bool:
+    return tensor.dtype == torch.bool
+
+
 def _apart(one: Tensor, other: Tensor) -> Tensor:
-    return ~torch.isclose(one.double(), other.double(), equal_nan=True, **TOLERANCE)
+    if one.is_complex() or other.is_complex():
+        one, other = one.to(torch.complex128), other.to(torch.complex128)
+    else:
+        one, other = one.double(), other.double()
+    return ~torch.isclose(one, other, equal_nan=True, **TOLERANCE)
 
 
 def _seen(got: Any, expected: Any) -> str:

@@ -420,6 +420,43 @@ def test_a_submission_writes_to_a_small_tmp_alone(name, limit):
     assert found[name]["message"] == "right"
 
 
+BY_SCALARS = """
+def by_scalars(x):
+    every, whole, found = (2, 2.5, True, 1j, 1 + 2j), torch.arange(1, 4), []
+    for one in every:
+        found += [one + x, x + one, one * x, x * one, one / x, x / one, x**one, whole + one, one * whole]
+        if one is not True:  # with which torch neither subtracts nor learns by one**x
+            found += [one - x, x - one, one**x, one - whole]
+    found += [torch.exp(1j * x).imag]
+    return [torch.view_as_real(one) if one.is_complex() else one for one in found]
+"""
+"""A function that computes with Python's own numbers on either side of a tensor."""
+SCALAR_TRIAL = f"""{BY_SCALARS}
+def scalar_trial(seed):
+    import torch
+
+    from minitxl.course.grading import Observed, Trial
+
+    def probe(attempt, x):
+        x = x.clone().requires_grad_()
+        got = attempt(x)
+        sum(of.abs().sum() for of in got).backward()
+        values = [of.detach() for of in got]
+        return Observed({{"": values, "gradient": x.grad, "dtypes": [str(of.dtype) for of in got]}})
+
+    x = torch.rand(3, generator=torch.Generator().manual_seed(seed)) + 0.5
+    return Trial(by_scalars, [(x,), (x.double(),)], {{}}, "notebook 99", probe=probe, hidden=True)
+
+
+grade(NAME, scalar_trial)
+"""
+
+
+def test_a_number_of_pythons_beside_a_tensor_counts_as_torch_counts_it():
+    found = judge([("scalars", BY_SCALARS)], ["by_scalars"], SCALAR_TRIAL)
+    assert found["by_scalars"]["message"] == "right"
+
+
 def judge(cells, names, trial=TRIAL):
     """Verdicts by function for a submission of these cells."""
     tests = [{"cell": f"{name}-test", "points": 5.0, "source": trial.replace("NAME", name)} for name in names]

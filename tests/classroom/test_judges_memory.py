@@ -47,7 +47,7 @@ def test_what_a_function_made_before_its_error_is_not_made_again(watched):
 def test_what_an_operation_fails_for_in_the_judge_is_not_kept_for_the_next_case(watched):
     watched.fails = True
     found = judge([("a", body("full", "return x * 2"))], ["full"], GROUPED)
-    assert "it raised RuntimeError: no memory is left" in found["full"]["message"]
+    assert "it raised RuntimeError: “no memory is left”" in found["full"]["message"]
     assert watched.kept == [0, 0, 0, 0]
 
 

@@ -157,6 +157,32 @@ def layer(x, memory, W, tables, n_head, window):
     z = np.einsum("bhij,bjhd->bihd", a, v) + np.einsum("bhij,ijd->bihd", a, T["v"][row])
     return torch.from_numpy(z.reshape(b, n, -1) @ W["o"])
 """
+BY_COMPLEX_NUMBERS = {
+    "5_xl_attention": {
+        "keys": """
+def distance_keys(W_kR, n_head, key, clamp_len):
+    away = torch.arange(key).flip(0).clamp(max=key if clamp_len is None else clamp_len)
+    omega = 10000.0 ** (-2 * torch.arange(len(W_kR) // 2) / len(W_kR))
+    turn = torch.exp(1j * away[:, None] * omega)
+    R = torch.cat([turn.imag, turn.real], dim=-1)
+    return (R @ W_kR).reshape(key, n_head, -1).transpose(0, 1)
+"""
+    },
+    "3_memory": {
+        "look": """
+def look_back(x, memory, W, n_head, window):
+    read = x if memory is None else torch.cat([memory.detach(), x], 1)
+    q, k, v = ((of @ W[name]).unflatten(-1, (n_head, -1)) for of, name in zip((x, read, read), "qkv"))
+    p = torch.arange(read.shape[1])[-x.shape[1]:, None]
+    back = p - torch.arange(read.shape[1])
+    e = torch.einsum("bihd,bjhd->bhij", q, k) / sqrt(q.shape[-1])
+    a = e.masked_fill((back < 0) | (back >= window), -torch.inf).softmax(-1)
+    z = torch.einsum("bhij,bjhd->bihd", a, v) * (1 + 0j)
+    return z.real.flatten(2)
+"""
+    },
+}
+"""Right functions that compute with complex numbers, by assignment."""
 STACKED = """
 def remember(memory, hidden, mem_len):
     read = torch.stack(list(hidden[:-1]))
@@ -360,6 +386,12 @@ def test_a_score_that_is_not_minus_infinity_hides_nothing(name):
         assert all(part["groups"].values()) or name[0] == "5"
         assert part["score"] < part["most"]
         assert "a number such as -1e4 hides nothing" in part["message"]
+
+
+@pytest.mark.parametrize("name", BY_COMPLEX_NUMBERS)
+def test_a_right_function_of_complex_numbers_gets_every_point(name):
+    (found,) = verdicts(name, BY_COMPLEX_NUMBERS[name]).values()
+    assert (found["score"], found["message"]) == (found["most"], "right")
 
 
 def test_a_memory_in_one_tensor_is_as_right_as_in_a_list():

@@ -33,6 +33,11 @@ def test_an_attempt_that_equals_the_reference_is_right():
         ),
         (lambda x: x[:1] * 2, "called with x = [0, 1, 2], you returned the shape [1], right is [3]"),
         (lambda x: (2 * x).tolist(), "the values are right, but they stand in a list: return a tensor"),
+        (
+            lambda x: 2 * x + 0j,
+            "the values are right, but the dtype is torch.complex64, and must be torch.float32",
+        ),
+        (lambda x: 2 * x + 1j, "first difference at [0]: you 1j, right 0 (3 of 3 differ)"),
         (lambda x: (2 * x).numpy(), "the values are right, but they stand in an ndarray: return a tensor"),
         (
             lambda x: (3 * x).numpy(),

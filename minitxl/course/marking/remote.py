@@ -68,7 +68,7 @@ class Remote:
                 if told["then"] == "error":  # it gives no result, and may have filled all memory it had
                     kind, words = map(str, told["error"])
                     raise _error(kind, words)
-                replay.run(told.get("steps"), values)
+                self._run(replay, told, values)
                 made = [values[step["constant"]] for step in told["steps"] if "constant" in step]
                 self.constants_made |= any(one.is_floating_point() and one.numel() > 1 for one in made)
                 if told["then"] == "ask":
@@ -91,6 +91,18 @@ class Remote:
                 if told["then"] == "ask":
                     self.worker.stop()  # it still waits for an answer
                 raise
+
+    def _run(self, replay: Replay, told: dict[str, Any], values: frames.Tensors) -> None:
+        """Run operations again; the words of an error of theirs are quoted, as those of the worker are."""
+        try:
+            replay.run(told.get("steps"), values)
+        except (RefusedError, TooLongError, ReplayError, KeyError, RecursionError):
+            raise
+        except Exception as error:
+            failed = _error(type(error).__name__, str(error))
+        else:
+            return
+        raise failed  # here, where it keeps nothing of the error that it tells, nor of its tensors
 
     def _no_function(self) -> Gone:
         if not self.undefined:

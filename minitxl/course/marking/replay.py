@@ -110,6 +110,8 @@ class Replay:
                 return {self.decode(key): self.decode(one) for key, one in inside}
             if kind == "ellipsis":
                 return ...
+            if kind == "complex":
+                return complex(*inside)
             if kind == "torch":
                 return torch.device("cpu") if inside == "device" else getattr(torch, str(inside))
             if kind == "other":

@@ -102,6 +102,8 @@ class Recorder(TorchDispatchMode):
             return self.encode(value.item())
         if isinstance(value, bool | int | float):
             return float(value) if isinstance(value, float) else int(value)
+        if isinstance(value, complex):
+            return {"complex": [value.real, value.imag]}
         if isinstance(value, list | tuple):
             return {"list" if isinstance(value, list) else "tuple": [self.encode(one) for one in value]}
         if isinstance(value, dict):
