@@ -327,9 +327,15 @@ def test_a_layer_whose_values_are_right_up_to_rounding_hides_nothing():
     ]
     found = verdicts(cells, [f"xl_attention_{number}" for number in range(len(LAYERS))], "layer-test")
     for words, part in zip(LAYERS, found.values(), strict=True):
-        right = [] if "vector" in words or "values" in words else ["no memory"]
+        right = ["one query"] if "vector" in words or "values" in words else ["no memory"]
         assert [name for name, one in part["groups"].items() if one] == right
         assert words in part["message"]
+
+
+def test_a_layer_that_hides_no_key_is_right_for_one_query():
+    unmasked = changed(LAYER, [('.masked_fill(future, float("-inf"))', "")], "xl_attention", 0)
+    (part,) = verdicts([("layer", unmasked)], ["xl_attention_0"], "layer-test").values()
+    assert [name for name, right in part["groups"].items() if right] == ["one query"]
 
 
 def test_terms_whose_values_are_right_up_to_rounding_do_not_hide_a_future_that_is_not_zero():
