@@ -94,6 +94,10 @@ WRONG = {
         REMEMBER,
         REMEMBER + "if mem_len == 0 and memory is not None:\n        return memory\n    ",
     ),
+    "memory may be None, and there is nothing in None": (
+        "remember",
+        ("    if memory is None:\n        memory = [h[:, :0] for h in read]\n", ""),
+    ),
     # look
     "the stop-gradient is missing: what an earlier": ("look", "memory.detach()", "memory"),
     "W was changed in place": (
@@ -147,6 +151,14 @@ WRONG = {
     "one key too few": ("look", "back < window", "back < window - 1"),
     "the window is not used": ("look", " & (back < window)", ""),
     "the future is seen: no query": ("look", "(back >= 0) & ", ""),
+    "memory may be None, and nothing": ("look", "x if memory is None else ", ""),
+    "ask 'memory is None' first, and take keys": (
+        "look",
+        (
+            "x if memory is None else torch.cat([memory.detach(), x]",
+            "torch.cat([torch.no_grad()(torch.cat)([memory]), x]",
+        ),
+    ),
     "memory is never read": ("look", "    context =", "    memory = None\n    context ="),
     "no memory is made into states of zeros": (
         "look",
