@@ -20,6 +20,7 @@ from minitxl.course.marking.report import tables
 
 STUDENTS = "id,first_name,last_name,email\ndora,Dora,Rossi,\ngus,Gus,Olsen,\nzoe,Zoe,,zoe@x.org\n"
 STUDENTS += "lea,,,\nned,,,\nola,,,\npia,,,\nrob,,,\neve,,,\nfrida,,,\nhal,,,\nivo,,,\nkim,,,\n4711,,,\n"
+STUDENTS += "jo,,,\nmax,,,\n"
 
 
 @pytest.mark.parametrize(
@@ -87,6 +88,8 @@ HANDED_IN = {
     "rob": {
         "double": "def double(x):\n    if len(x) == 3:\n        raise NotImplementedError\n    return 2 * x"
     },
+    "jo": {"double": "# see below"},
+    "max": {},
     "kim": {"double": "def double(x):\n    return thrice(x)\n\n\nhalf = thrice(1) / 6"},
 }
 CHECK = "# Check yourself\nimport math\n\n\ndef twice(x):\n    return 2 * x\n\n\nassert double(1) == 2"
@@ -106,6 +109,13 @@ def course(tmp_path_factory):
         submission = notebook(**cells)
         if student in ("ivo", "kim"):
             submission.cells.insert(1, new_code_cell(CHECK))
+        if student == "jo":
+            submission.cells.insert(
+                3, new_code_cell(f"# Check yourself\n{DOUBLE}\n\n\nassert double(1) == 2")
+            )
+        if student == "max":
+            (test,) = (cell for cell in submission.cells if cell.id == "double-test")
+            test.source = DOUBLE
         hand_in(folder, student, submission)
     course = Course.of(folder, strongest(), 1)
     with pytest.MonkeyPatch.context() as patch:
@@ -190,9 +200,22 @@ def test_who_defines_a_helper_in_a_check_is_told_where_it_stands(course):
     assert (
         "it raised NameError: “name 'twice' is not defined”. Look at notebook 99. Your notebook " in message
     )
-    assert "defines twice in a cell that begins with 'Check yourself', or in a test cell" in message
+    assert (
+        "defines twice in a 'Check yourself' cell, and the marking runs none of these: put it into "
+        in message
+    )
     _, message = told(course, "kim", "double")
     assert "name 'thrice' is not defined”. Look at notebook 99. (For the person who marks" in message
+
+
+@pytest.mark.parametrize(("student", "kind"), [("jo", "a 'Check yourself' cell"), ("max", "a test cell")])
+def test_who_defines_the_function_in_a_cell_that_is_not_run_is_told_where_it_belongs(course, student, kind):
+    points, message = told(course, student, "double")
+    assert points == 0
+    assert message == (
+        f"your notebook defines double in {kind}, and the marking runs none of these: "
+        "put it into the cell that the sheet has for it"
+    )
 
 
 def test_what_a_student_imports_in_the_first_cell_is_there_and_changes_no_name_of_the_assignments(course):

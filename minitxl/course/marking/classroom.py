@@ -176,7 +176,7 @@ class Course:
                 record["before"] = {key: old.get(key) for key in ("digest", "seed", "parts")}
             seed = secrets.randbelow(2**31)
             job = {"owner": student, "names": other_names(person), "cells": cells, "seed": seed}
-            job["not_run"] = sorted(not_run)
+            job["not_run"] = not_run
             job |= {"imports": result.assignment.imports, "tests": result.assignment.tests}
             job["isolation"] = self.isolation.name
             record |= {"seed": seed, "stored": False, "tries": 1 + (same or {}).get("tries", 0)}

@@ -10,7 +10,7 @@ import json
 import re
 import signal
 import sys
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import islice
@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 
-from minitxl.course.checker import Verdict
+from minitxl.course.checker import NOTHING, Verdict
 from minitxl.course.differences import written
 from minitxl.course.grading import (
     Gone,
@@ -65,8 +65,8 @@ def judged(job: dict[str, Any], isolation: Isolation) -> Iterator[dict[str, Any]
     """Yield for each graded cell its score, and what there is to say of it.
 
     ``job`` has the owner, and other names of theirs if any, the cells to run, the names that other
-    cells define, the imports, the graded cells with points and source, a seed, and the number of graded
-    cells that have a verdict already, if any.
+    cells define and the kind of these, the imports, the graded cells with points and source, a seed, and
+    the number of graded cells that have a verdict already, if any.
     """
     worker = Worker(isolation, job["cells"])
     worth = {
@@ -109,7 +109,7 @@ def stopped(job: dict[str, Any], test: dict[str, Any], seconds: float) -> dict[s
 def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) -> dict[str, Any]:
     kind, name, trial = trial_of(job["imports"], test["source"])
     given: Any = None
-    function = Remote(worker, name, SECONDS)
+    function, not_run = Remote(worker, name, SECONDS), job.get("not_run", {})
     try:
         with torch.random.fork_rng(devices=[]):
             if kind == "grade_numbers":
@@ -122,10 +122,13 @@ def _part(job: dict[str, Any], test: dict[str, Any], seed: int, worker: Worker) 
                 message, case = verdict.message, verdict.case
                 if drawn.hidden and function.constants_made and not all(of_results(right).values()):
                     message = f"{message}. {CONSTANT}" if case is None else _of_other_numbers(message)
-                message += _of_a_check(message, job.get("not_run", []))
+                message += _of_a_helper(message, not_run)
                 if case is not None:
                     message = f"{message}. {_drawn(case, seed)}"
                 verdict = replace(verdict, message=message)
+            if name in not_run and (function.is_missing or verdict.message == NOTHING):
+                words = f"{_defined_in(name, not_run[name])}: put it into the cell that the sheet has for it"
+                verdict = replace(verdict, message=words)
     except MarkAgainError as again:
         return {"function": name, "score": None, "again": str(again), "message": str(again), "groups": {}}
     return {
@@ -145,15 +148,17 @@ def _of_other_numbers(message: str) -> str:
     return f"{CONSTANT}. In the marking's own run: {words}"
 
 
-def _of_a_check(message: str, not_run: Collection[str]) -> str:
+def _defined_in(name: str, kind: str) -> str:
+    return f"your notebook defines {name} in {kind}, and the marking runs none of these"
+
+
+def _of_a_helper(message: str, not_run: Mapping[str, str]) -> str:
     """Return where the student defines a name that is missing, if it is in a cell that is not run here."""
     missing = re.search(r"NameError: “name '(\w+)' is not defined", message)
     if missing is None or missing[1] not in not_run:
         return ""
-    return (
-        f". Your notebook defines {missing[1]} in a cell that begins with 'Check yourself', or in a test "
-        "cell, and the marking runs none of these: put it into a cell of your own"
-    )
+    words = _defined_in(missing[1], not_run[missing[1]])
+    return f". {words[0].upper()}{words[1:]}: put it into a cell of your own"
 
 
 def _drawn(case: int, seed: int) -> str:

@@ -28,6 +28,8 @@ MOST_LINE = 60
 """Characters of a line that tell of a cell or a statement, at most."""
 STUB = "raise NotImplementedError"
 CHECK = "# Check yourself"
+CHECKED, TESTED = "a 'Check yourself' cell", "a test cell"
+"""Kinds of cells that a worker does not run, in words for students."""
 IMPORTS = "imports"
 """Name of the first cell of code, with the assignment's imports."""
 YEAR = re.compile(r"^variant = partial\(variant, year=(.+)\)$", re.MULTILINE)
@@ -212,12 +214,17 @@ class Handed:
         cells = self.assignment.notebook.cells
         return [_words(cell.source) for cell in cells if _is_code(cell) and not flags(cell)]
 
-    def not_run(self) -> set[str]:
-        """Return the names that are defined in cells that a worker does not run: checks and tests."""
-        run = {source for _, source in self.to_run()}
-        sources = {cell.source for cell in self.notebook.cells if _is_code(cell)} - run
-        names = Names.of_cells(sources)
-        return {*names.values, *names.modules}
+    def not_run(self) -> dict[str, str]:
+        """Return names that cells define which a worker does not run, and what kind of cell defines each."""
+        run, found = {source for _, source in self.to_run()}, dict[str, str]()
+        for cell in self.notebook.cells:
+            if not _is_code(cell) or cell.source in run or _blank(cell):
+                continue
+            theirs = self.assignment.cells.get(str(flags(cell).get("grade_id", "")))
+            is_test = theirs is not None and flags(theirs)["grade"]
+            names = Names.of_cells([cell.source])
+            found |= dict.fromkeys([*names.values, *names.modules], TESTED if is_test else CHECKED)
+        return found
 
     def code(self) -> dict[str, str]:
         """Return the source of each solution that is filled in."""

@@ -32,6 +32,7 @@ class Remote:
         self.until = process_time() + REPLAY * seconds
         self.constants_made = False  # tensors of numbers that no operation made, as by numpy or from a list
         self.is_called = False
+        self.is_missing = False  # no such function is there, and its name in no cell that failed
         self.undefined = ""  # why no such function is there, where its cell was filled in
 
     def __call__(self, *case: Any) -> Any:
@@ -105,7 +106,8 @@ class Remote:
         raise failed  # here, where it keeps nothing of the error that it tells, nor of its tensors
 
     def _no_function(self) -> Gone:
-        if not self.undefined:
+        self.is_missing = not self.undefined
+        if self.is_missing:
             return Gone(f"no function {self.name} is defined: leave the names of the functions as they are")
         return Gone(f"there is no function {self.name}, for its cell fails: {quoted(self.undefined)}")
 

@@ -152,7 +152,7 @@ WRONG = {
     "the window is not used": ("look", " & (back < window)", ""),
     "the future is seen: no query": ("look", "(back >= 0) & ", ""),
     "memory may be None, and nothing": ("look", "x if memory is None else ", ""),
-    "ask 'memory is None' first, and take keys": (
+    "ask 'memory is None' first, and take": (
         "look",
         (
             "x if memory is None else torch.cat([memory.detach(), x]",
