@@ -84,9 +84,11 @@ def test_the_guide_says_what_to_rename_as_the_table_does():
     "words",
     [
         "Answers in words are not compared",
-        "Look at the old comment then: it stays",
+        "Read your old comment before you confirm: it stays",
         "They are read from the outside inwards, and the first one that names a student counts",
         "`torch.load`), run text",
+        'The groups "one query" have none',
+        "the page says in which of these two kinds of cell it stands",
     ],
 )
 def test_the_guide_says(words):
