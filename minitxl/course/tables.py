@@ -44,7 +44,7 @@ class Table:
     def _repr_html_(self) -> str:
         caption = f'<caption style="{CAPTION}">{escape(self.caption)}</caption>' if self.caption else ""
         head = "".join(
-            f'<th scope="col" style="{NUMBERS if number else WORDS}">{escape(cell)}</th>'
+            f'<th scope="col" style="{NUMBERS if number else WORDS}">{_whole_formulas(escape(cell))}</th>'
             for cell, number in zip(self.header, self._of_numbers, strict=True)
         )
         body = "".join(f"<tr>{self._row(row)}</tr>" for row in self.rows)
@@ -73,6 +73,11 @@ WORDS = "text-align: left; padding: 2px 10px"
 NAME = f"{WORDS}; font-weight: normal"
 MASKED = "background: rgba(128, 128, 128, 0.35); padding: 2px 10px"
 CAPTION = "text-align: left; caption-side: top; padding: 2px 10px; font-weight: bold"
+
+
+def _whole_formulas(html: str) -> str:
+    """Return words of a header such that no line ends at the sign of a formula."""
+    return re.sub(" ([−+=]) ", r"&nbsp;\1&nbsp;", html)
 
 
 def table(rows: Sequence[Mapping[str, Any]], *, caption: str = "", digits: Digits = 2) -> Table:

@@ -1,4 +1,4 @@
-"""Is T5 slow or bad here, and can rotary read farther than it was trained?
+"""Does T5 only learn slowly, and can rotary read farther than it was trained?
 
 Two questions that ``later_positions`` leaves open, at its sizes, on its text, with its steps and seeds.
 

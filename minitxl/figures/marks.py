@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.colors import to_hex
 from matplotlib.patches import ConnectionPatch, Rectangle
-from matplotlib.ticker import PercentFormatter
+from matplotlib.ticker import MaxNLocator, PercentFormatter
 
 from minitxl.figures.picture import SEEDS, Data, is_narrow
 from minitxl.figures.systems import FUTURE, ink
@@ -49,10 +49,11 @@ def seed_band(
     alpha: float = 0.2,
     **style: Any,
 ) -> None:
-    """Draw means as a line, and around it the range of the seeds."""
+    """Draw means as a line, and around it the range of the seeds, where there are several."""
     (drawn,) = axes.plot(x, [one["mean"] for one in summaries], *line, **style)
     low, high = ([end(one["seeds"]) for one in summaries] for end in (min, max))
-    axes.fill_between(x, low, high, color=drawn.get_color(), alpha=alpha, lw=0, label=SEEDS)
+    if len(summaries[0]["seeds"]) > 1:
+        axes.fill_between(x, low, high, color=drawn.get_color(), alpha=alpha, lw=0, label=SEEDS)
 
 
 def seeds_and_mean(
@@ -123,6 +124,12 @@ def ticks_at(axes: Axes, places: Sequence[int], **style: Any) -> None:
     """Label the x axis at these places alone, whatever its scale."""
     axes.set_xticks(places, [f"{place:,}" for place in places], **style)
     axes.set_xticks([], minor=True)
+
+
+def name_offsets(axes: Axes, tokens: str = "characters") -> None:
+    """Name the x axis, which is the offset in the segment, and tick whole numbers alone."""
+    axes.set_xlabel(f"offset in the segment, {tokens}")
+    axes.xaxis.set_major_locator(MaxNLocator("auto", steps=[1, 2, 2.5, 5, 10], integer=True))
 
 
 def with_commas(axis: Axis) -> None:

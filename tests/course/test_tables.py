@@ -25,6 +25,11 @@ def test_a_table_is_html_with_names_of_rows_and_columns():
     assert "xl &lt;b&gt;" in html
 
 
+def test_no_line_of_a_header_ends_at_the_sign_of_a_formula():
+    html = table([{"model": "small", "no window, (N + 1)·L − 1": 15}])._repr_html_()
+    assert "no window, (N&nbsp;+&nbsp;1)·L&nbsp;−&nbsp;1</th>" in html
+
+
 def test_two_dollars_in_a_table_make_no_formula():
     html = table([{"text": "$1 and $2"}])._repr_html_()
     assert html.startswith('<table class="mathjax_ignore"')

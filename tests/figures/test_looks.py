@@ -23,7 +23,7 @@ from minitxl.figures.attention import over_memory
 from minitxl.figures.cost import evaluation_cost
 from minitxl.figures.picture import BITS, HIGHER, LEFT, LOWER, ORANGE, PURPLE, RIGHT, for_phones
 from minitxl.figures.positions import counting, depth
-from minitxl.figures.recurrence import context_gains, context_length, mechanism, reach
+from minitxl.figures.recurrence import context_gains, context_length, dependency_graph, mechanism, reach
 from minitxl.figures.training import (
     ablation,
     curves,
@@ -197,7 +197,7 @@ def test_the_four_marks_have_their_names_and_numbers():
 
 def test_the_title_over_memory_holds_in_every_seed_and_is_left_out_where_it_does_not():
     data = stored("memory_and_positions")
-    title = "Read as trained, with memory:\nabsolute positions do worse,\nrelative ones better"
+    title = "Memory helps relative positions\nand hurts absolute ones"
     memory = figures.memory_and_positions(data).figure.axes[1]
     assert memory.get_title(loc="left") == title
     worse = data["xl_memory"]["bits"] | {"seeds": [2.0, 2.0, 9.0]}
@@ -316,7 +316,7 @@ def test_the_title_of_the_windows_cost_holds_by_the_ratios_median_and_by_that_of
 def test_the_title_of_every_system_names_the_norm_with_which_memory_hurts_shaw():
     systems = stored("every_system")["systems"]
     helps = "\nand helps Transformer-XL with either norm"
-    title = f"In one seed memory hurts absolute positions and post-norm Shaw,{helps}"
+    title = f"One seed each: memory hurts absolute positions and post-norm Shaw,{helps}"
     assert curves._what_memory_does(systems) == title
     others = [row for row in systems if row["encoding"] != "Shaw"]
     assert curves._what_memory_does(others) == title.replace(" and post-norm Shaw", "")
@@ -332,7 +332,7 @@ def test_the_offset_at_which_most_is_saved_is_named_only_if_it_is_so_in_every_se
 def test_what_reading_on_costs_is_said_once():
     (axes,) = figures.bits_and_cost(stored("demo")).figure.axes
     said = [axes.get_title(loc="left"), *(text.get_text() for text in axes.texts)]
-    assert sum("of the cost" in words for words in said) == 1
+    assert sum("of the time" in words for words in said) == 1
 
 
 def test_the_graph_of_dependencies_marks_its_states_as_the_animated_picture_does():
@@ -479,7 +479,7 @@ def test_the_share_of_each_head_by_distance_is_written_into_its_cell():
 @pytest.mark.parametrize("name", ["attention_by_distance", "every_system", "relay_routes"])
 def test_a_figure_of_one_seed_says_so(name):
     texts = " ".join(text.get_text() for text in figure_of(name).findobj(Text))
-    assert re.search(r"one seed|seed \d", texts)
+    assert re.search(r"[Oo]ne seed|seed \d", texts)
 
 
 def test_both_panels_of_the_demo_speak_of_one_run():
@@ -503,8 +503,8 @@ def test_the_titles_of_context_lengths_hold_in_every_seed_at_every_share():
     titles = [axes.get_title(loc="left").replace("\n", " ") for axes in figure_of("context_recl").axes]
     hardest = "(hardest 10 %)"
     assert titles == [
-        f"Transformer-XL uses 99 characters of context, the LSTM 37 {hardest}",
-        f"With memory Transformer-XL uses 67, without it 27 {hardest}",
+        f"Transformer-XL, group with the LSTM: 99 characters, the LSTM 37 {hardest}",
+        f"Transformer-XL, group of Transformers: 67 with memory, 27 without {hardest}",
     ]
     equal = {**recl["attentive"], "xl": recl["attentive"]["xl_memory"]}
     assert context_length._recl_title(equal, "attentive") == "Models with attention"
@@ -513,10 +513,10 @@ def test_the_titles_of_context_lengths_hold_in_every_seed_at_every_share():
 def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_the_words_what_not():
     rows = stored("copying")["rows"]
     title = (
-        "Copies that two layers must pass on: with the gradient stopped at memory\n"
-        "{} % are right, with it flowing through memory {} %"
+        "A token two hops away: {} % of the copies are right\n"
+        "if the gradient flows through memory, {} % if it stops there"
     )
-    assert reach._what_is_copied(rows) == title.format("7 to 13", "23 to 93")
+    assert reach._what_is_copied(rows) == title.format("23 to 93", "7 to 13")
     dips = [
         "20 back at offsets 0 (18 %), 1 (18 %), 2 (25 %), 3 (30 %)",
         "24 back at offsets 6 (68 %), 7 (69 %)",
@@ -524,9 +524,9 @@ def test_the_title_of_copying_says_what_a_flowing_gradient_teaches_and_the_words
     dips.append("28 back at offset 3 (21 %)")
     assert reach._dips(rows) == f"With the gradient flowing fewer than 90 % are right {'; '.join(dips)}."
     assert reach._dips(rows[:1]) == ""
-    seldom = "What two layers must pass on is seldom copied, even if the gradient flows through memory"
+    seldom = "A token two hops away is seldom copied, even if the gradient flows through memory"
     assert reach._what_is_copied(rows[:2]) == seldom
-    assert reach._what_is_copied([rows[0], *rows[2:]]) == title.format("13", "92 to 93")
+    assert reach._what_is_copied([rows[0], *rows[2:]]) == title.format("92 to 93", "13")
     assert reach._what_is_copied(rows[:1]).endswith("copies only what one layer reaches")
     assert reach._what_is_copied([{**row, "stopped": row["flowing"]} for row in rows]) == ""
 
@@ -544,8 +544,8 @@ def test_a_colour_means_the_same_score_in_each_term_and_grey_means_0():
 def test_the_title_of_training_parts_holds_in_every_seed():
     rows = stored("training_parts")["rows"]
     title = (
-        "At a peak rate of 0.002 a constant learning rate saves\n"
-        "0.18 bits after 300 steps, and 0.09 bits after 900 steps, which may be chance"
+        "Constant learning rate, peak 0.002: bits saved\n"
+        "0.18 after 300 steps (counts), 0.09 after 900 steps (open)"
     )
     assert parts._finding(rows, 0.002) == title
     for change in parts.NAMES:
@@ -609,18 +609,17 @@ def test_the_title_of_absolute_positions_names_the_two_that_stay_right_and_what_
 
 def test_the_title_of_the_schedules_names_what_counts_as_ahead():
     found = stored("training_parts")["schedules"]
-    open_ = "each at its best peak, the difference may be chance"
-    assert parts._ahead(found) == f"At a peak of 0.008 a falling rate saves 0.07 bits;\n{open_}"
+    open_ = "Each at its best peak: no clear difference"
+    assert parts._ahead(found) == f"Peak 0.008: a falling rate saves 0.07 bits.\n{open_}"
     clear = {"cost": {"constant": {"seeds": [-0.2, -0.21, -0.19], "mean": -0.2}}, "peaks": {"falling": 0.1}}
     title = (
-        "At a peak of 0.1 a constant rate saves 0.20 bits;\n"
-        "each at its best peak, a constant rate saves 0.20 bits"
+        "Peak 0.1: a constant rate saves 0.20 bits.\nEach at its best peak: a constant rate saves 0.20 bits"
     )
     assert parts._ahead({"at_peaks": [clear], "at_best_peaks": clear}) == title
     few = {"cost": {"constant": {"seeds": [-0.2, -0.2], "mean": -0.2}}, "peaks": {"falling": 0.1}}
     assert (
         parts._ahead({"at_peaks": [few], "at_best_peaks": few})
-        == f"At each peak, what a falling rate saves or costs may be chance;\n{open_}"
+        == f"Both at one peak: no clear difference.\n{open_}"
     )
 
 
@@ -640,16 +639,14 @@ def test_a_hollow_mark_of_training_parts_is_explained():
 
 def test_the_title_of_deeper_layers_holds_in_every_seed():
     tasks = stored("deeper_layers")["tasks"].values()
-    assert depth._finding(tasks).endswith(
-        "one layer never tells them apart, two layers do in 5 of 6 trainings"
-    )
+    assert depth._finding(tasks).endswith("one layer guesses, two layers tell them apart in 5 of 6 trainings")
     better = []
     for task in tasks:
         assert max(task["depths"]["one_layer"]["late"]["seeds"]) < task["coin"] + 0.05
         better += [seed > task["coin"] + 0.1 for seed in task["depths"]["two_layers"]["late"]["seeds"]]
     assert sorted(better) == [False] + 5 * [True]
     coins = [{**task, "coin": 1.0} for task in tasks]
-    assert depth._finding(coins) == "Two keys at one position: one layer, two layers and chance"
+    assert depth._finding(coins) == "Two keys share a position: one layer, two layers and chance"
 
 
 def test_the_titles_of_equal_bytes_hold_in_every_seed():
@@ -718,3 +715,47 @@ SAVING = (
     "short_segments", "training_parts", "without_terms",
 )  # fmt: skip
 """The figures that have an axis of saved bits."""
+
+
+def test_offsets_are_ticked_in_whole_numbers_on_a_phone_too():
+    with for_phones():
+        axes = figures.short_segments(stored("short_segments")).figure.axes[0]
+    assert all(place == round(place) for place in axes.get_xticks())
+
+
+def test_a_legend_names_the_range_of_the_seeds_only_where_there_are_several():
+    data = stored("copying")
+    legends = []
+    for seeds in (1, 3):
+        row = dict(data["rows"][1])
+        for gradient in ("stopped", "flowing"):
+            offsets = [one | {"seeds": one["seeds"][:seeds]} for one in row[gradient]["by_offset"]]
+            row[gradient] = row[gradient] | {"by_offset": offsets}
+        (legend,) = figures.copying(data | {"rows": [row]}).figure.legends
+        legends.append([text.get_text() for text in legend.get_texts()])
+    assert legends[1] == [*legends[0], "range of the seeds"]
+
+
+def test_the_picture_of_both_gradients_names_what_lies_on_each_side_of_the_cut():
+    data = {"offset": 7, "stopped": [1.0] * 8 + [0.0] * 24, "flowing": [1.0] * 32}
+    axes = dependency_graph.gradient_lengths(data).figure.axes[0]
+    sides = {text.get_text(): (text.get_position()[0] > 7.5, text.get_ha()) for text in axes.texts}
+    assert sides == {"own segment": (False, "right"), "older tokens": (True, "left")}
+
+
+@pytest.mark.parametrize(
+    ("offset", "far", "window", "ticks"),
+    [(3, 15, None, ["0", "15", "3"]), (1, 15, None, ["0", "15"]), (7, 4, 3, ["0", "4", "7"])],
+)
+def test_the_axis_of_a_cone_has_a_0_and_its_legend_only_what_is_drawn(offset, far, window, ticks):
+    graph = {
+        "n_layer": 1, "seg_len": 8, "mem_len": 8, "window": window, "offset": offset, "time": 17,
+        "reach": far, "gradient_reach": min(offset, far), "edges": [[[16, 16 - far]]],
+        "reached": [[1, 16], [0, 16], [0, 16 - far]],
+    }  # fmt: skip
+    figure = dependency_graph.cone(graph).figure
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ticks
+    (legend,) = figure.legends
+    named = [text.get_text() for text in legend.get_texts()]
+    assert ("through memory: no gradient" in named) == (far > offset)
+    assert "own segment: gradient" in named

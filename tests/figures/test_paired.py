@@ -6,6 +6,7 @@ from statistics import mean, stdev
 import pytest
 from matplotlib.colors import same_color
 
+from minitxl.figures.systems import SYSTEMS
 from minitxl.figures.training import paired
 
 
@@ -51,6 +52,9 @@ def test_each_row_has_its_seeds_its_interval_and_its_verdict_in_a_word():
         assert [label.get_text() for label in picture.figure.axes[0].get_yticklabels()] == list(rows)
         dots = [list(line.get_xdata()) for line in axes.lines if line.get_marker() == "o"]
         assert dots == list(rows.values())
+        colours = {line.get_color() for line in axes.lines if line.get_marker() == "o"}
+        assert colours == {paired.SEED_INK}
+        assert paired.SEED_INK not in {one.colour for one in SYSTEMS.values()}
         lines = [line for line in axes.lines if line.get_marker() == "None"][1:]  # the first is that of 0
         assert [tuple(line.get_xdata()) for line in lines] == [paired.interval(of) for of in rows.values()]
         for line, text, of in zip(lines, axes.texts, rows.values(), strict=True):

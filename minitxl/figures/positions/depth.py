@@ -35,10 +35,10 @@ def _finding(tasks: Iterable[Data]) -> str:
     better = [seed > coin + 0.1 for coin, _, two in late for seed in two]
     if all(max(one) < coin + 0.05 for coin, one, _ in late) and sum(better) > len(better) / 2:
         return (
-            "Two keys at one position: one layer never tells them apart, two layers do in "
+            "Two keys share a position: one layer guesses, two layers tell them apart in "
             f"{sum(better)} of {len(better)} trainings"
         )
-    return "Two keys at one position: one layer, two layers and chance"
+    return "Two keys share a position: one layer, two layers and chance"
 
 
 def _task(axes: Axes, task: Data) -> str:

@@ -53,7 +53,7 @@ def far_attention(data: Data) -> Picture:
         )
         shares.invert_yaxis()
         shares.set(
-            title="Transformer-XL gives those distances\nmuch less weight"
+            title="Transformer-XL gives distances\nbeyond training much less weight"
             if farther
             else "Weight beyond the distances of training",
             xlabel=f"weight beyond the distances of training, %\n({DOTS_AND_BAR})",

@@ -63,14 +63,13 @@ def later_positions(data: Data) -> Picture:
         read.margins(y=0.1)
         read.set_xticks(range(len(rows)), [f"{row['mem_len']:,}" for row in rows])
         read.set(
-            title=fitted(
-                f"A memory of {4 * data['mem_len']:,}, four times that of training,\n"
-                f"hurts {models[worst].positions} most"
+            title=fitted(f"Four times the memory of training\nhurts {models[worst].positions} most"),
+            xlabel=fitted(
+                "memory at evaluation, characters; 0, then log scale\n"
+                f"(every model trained with {data['mem_len']};\nhollow: no memory)"
             ),
-            xlabel="memory at evaluation, characters; 0, then log scale\n"
-            f"(every model trained with {data['mem_len']};\nhollow: no memory)",
             ylabel=f"test {BITS}, mean of seeds\n{LOWER}",
-            xlim=(-0.2, right + (2.2 if is_narrow() else 1.75)),
+            xlim=(-0.2, right + (2.8 if is_narrow() else 1.75)),
         )
         write_ends(read, ends, at=right + 0.2, least=0.085 if is_narrow() else 0.06)
     lengths = [row["mem_len"] for row in rows]

@@ -36,8 +36,8 @@ def context_gains(data: Data) -> Picture:
         if all(3 * far < whole for name in READERS for far, whole in _far_and_whole(data, name, middle)):
             headline(
                 figure,
-                f"Most of what a context of {last} characters saves beyond {first} "
-                f"is saved by its nearest {middle}",
+                f"From {first} to {middle} characters of context most is gained; "
+                f"from {middle} to {last} little",
             )
     alt = [f"{one.name} {_gain(data, name, first)['mean']:.2f}" for name, one in READERS.items()]
     return Picture(

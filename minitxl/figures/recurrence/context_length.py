@@ -6,7 +6,15 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import DOTS_AND_BAR, counted, seed_band, seeds_and_mean, signed, ticks_at
+from minitxl.figures.marks import (
+    DOTS_AND_BAR,
+    counted,
+    name_offsets,
+    seed_band,
+    seeds_and_mean,
+    signed,
+    ticks_at,
+)
 from minitxl.figures.picture import (
     AHEAD,
     BITS,
@@ -111,9 +119,9 @@ def context_by_offset(data: Data) -> Picture:
                 if spared
                 else "Read as trained"
             ),
-            xlabel="offset in the segment, characters",
             ylabel=f"{BITS} that\n{SYSTEMS[base].name} saves\nagainst each system\n{AHEAD}",
         )
+        name_offsets(axes)
         legend_outside(figure, ncols=2)
     alt = "; ".join(
         f"{SYSTEMS[name].name}: {signed(rows[0]['mean'], 2)} at offset 0, "
@@ -146,7 +154,7 @@ def context_recl(data: Data) -> Picture:
             _recl(axes, recl[group], names)
             hollow = "" if all(SYSTEMS[name].memory for name in names) else ";\nhollow: no memory"
             axes.set(
-                title=_recl_title(recl[group], group),
+                title=fitted(_recl_title(recl[group], group)),
                 xlabel="relative effective context length, characters:\n"
                 "up to this length, more context saves\n"
                 f"perplexity against the best of these {len(names)} models\n"
@@ -177,12 +185,14 @@ def _recl_title(recl: Data, group: str) -> str:
 
     if group == "recurrent" and is_longer("xl_memory", "lstm"):
         return (
-            f"Transformer-XL uses {length('xl_memory')} characters of\n"
-            f"context, the LSTM {length('lstm')} (hardest 10 %)"
+            "Transformer-XL, group with the LSTM:\n"
+            f"{length('xl_memory')} characters, the LSTM {length('lstm')} (hardest 10 %)"
         )
     if group == "attentive" and is_longer("xl_memory", "xl"):
         with_it, without = length("xl_memory"), length("xl")
-        return f"With memory Transformer-XL uses\n{with_it}, without it {without} (hardest 10 %)"
+        return (
+            f"Transformer-XL, group of Transformers:\n{with_it} with memory, {without} without (hardest 10 %)"
+        )
     return {"recurrent": "Recurrent models", "attentive": "Models with attention"}[group]
 
 

@@ -49,8 +49,9 @@ def cone(graph: Data) -> Picture:
         }
         for kind, (label, (mark, fill, edge)) in enumerate(kinds.items()):
             chosen = [(t, n) for t, n in nodes if kind == ((n, t) in reached) * (1 + (t >= begin))]
-            x, y = zip(*chosen, strict=True) if chosen else ((), ())
-            axes.plot(x, y, mark, ms=size, color=fill, markeredgecolor=edge, label=label, zorder=3)
+            if chosen:
+                look: dict[str, Any] = {"ms": size, "color": fill, "markeredgecolor": edge, "zorder": 3}
+                axes.plot(*zip(*chosen, strict=True), mark, **look, label=label)
         axes.plot(oldest, depths, "-", color="black", lw=1.8, label="the farthest way", zorder=2.5)
         for hop, start, layer in zip(way, oldest, depths, strict=False):
             if hop:
@@ -63,7 +64,7 @@ def cone(graph: Data) -> Picture:
             axes.set_xticks(range(graph["time"]))
             axes.set_xlabel("token of the stream")
         else:
-            _back_from(axes, last, [0, graph["offset"], graph["reach"]])
+            _back_from(axes, last, [0, graph["reach"], graph["offset"]])
             axes.set_xlabel("tokens back from the query")
         layer_ticks(axes, graph["n_layer"])
         axes.set(title=f"reach {graph['reach']} tokens")
@@ -81,9 +82,9 @@ def cone(graph: Data) -> Picture:
 
 
 def _back_from(axes: mpl.axes.Axes, last: int, distances: Sequence[int]) -> None:
-    """Set ticks at these distances from the last place, where they don't collide."""
+    """Set ticks at these distances from the last place, each if it doesn't collide with one before it."""
     shown: list[int] = []
-    for distance in sorted(distances, reverse=True):
+    for distance in distances:
         if all(abs(distance - one) > 1 for one in shown):
             shown.append(distance)
     axes.set_xticks([last - distance for distance in shown], [str(distance) for distance in shown])
@@ -132,9 +133,9 @@ def gradient_lengths(data: Data) -> Picture:
             style: dict[str, Any] = {"color": colour, "label": label, "lw": 1.2, "ms": 5, "clip_on": False}
             axes.plot(back, [data[name][distance] for distance in back], line, **style)
         axes.axvline(data["offset"] + 0.5, color="black", lw=1, ls=":")
-        axes.annotate(
-            "segment begins", (data["offset"] + 0.7, 1), xycoords=("data", "axes fraction"), va="top"
-        )
+        for words, place, side in (("own segment", 0.3, "right"), ("older tokens", 0.7, "left")):
+            above: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "top"}
+            axes.annotate(words, (data["offset"] + place, 1), **above)
         axes.set(yscale="log", xlabel="tokens back from the query", ylabel="length of the gradient")
         axes.legend(title="gradient at memory")
     ends = {name: max(d for d, value in enumerate(data[name]) if value) for name in GRADIENTS}

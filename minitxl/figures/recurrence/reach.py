@@ -6,9 +6,8 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.patches import Patch
-from matplotlib.ticker import MaxNLocator
 
-from minitxl.figures.marks import cut_lines, hide_frame, in_per_cent, layer_ticks, seed_band
+from minitxl.figures.marks import cut_lines, hide_frame, in_per_cent, layer_ticks, name_offsets, seed_band
 from minitxl.figures.picture import (
     Data,
     Picture,
@@ -110,12 +109,12 @@ def copying(data: Data) -> Picture:
             axes.axhline(data["chance"], color="black", lw=1, ls=":")
             axes.set(title=f"copy the token {row['distance']} back", ylim=(0, 1.05))
             in_per_cent(axes.yaxis)
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
-            if axes in (shown if not is_narrow() else shown[-1:]):
-                axes.set_xlabel("offset in the segment, tokens")
+            name_offsets(axes, "tokens")
+            if is_narrow() and axes is not shown[-1]:
+                axes.set_xlabel("")
         for axes in shown if is_narrow() else shown[:1]:
             axes.set_ylabel("right copies, %")
-        label = "two layers must pass the token on"
+        label = "two hops: two layers must pass it on"
         shown[0].axvspan(-9, -8, **OUT_OF_REACH, label=label)
         shown[0].axhline(-9, color="black", lw=1, ls=":", label="chance")
         shown[0].set_xlim(-0.9, data["seg_len"] - 0.1)
@@ -150,13 +149,13 @@ def _what_is_copied(rows: Sequence[Data]) -> str:
     if not far:
         return "With the gradient stopped, a model copies only what one layer reaches"
     if all(row["flowing"]["2_hop"]["mean"] <= 0.5 for row in far):
-        return "What two layers must pass on is seldom copied, even if the gradient flows through memory"
+        return "A token two hops away is seldom copied, even if the gradient flows through memory"
     right = [
         _range([100 * row[gradient]["2_hop"]["mean"] for row in far]) for gradient in ("stopped", "flowing")
     ]
     return (
-        "Copies that two layers must pass on: with the gradient stopped at memory\n"
-        f"{right[0]} % are right, with it flowing through memory {right[1]} %"
+        f"A token two hops away: {right[1]} % of the copies are right\n"
+        f"if the gradient flows through memory, {right[0]} % if it stops there"
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.patches import Rectangle
 
-from minitxl.figures.marks import hide_frame, in_per_cent, seed_band
+from minitxl.figures.marks import hide_frame, in_per_cent, name_offsets, seed_band
 from minitxl.figures.picture import (
     BITS,
     LOWER,
@@ -50,11 +50,11 @@ def _copied(axes: Axes, data: Data) -> str:
         axes.annotate(words, (middle - 0.5, 0.53), ha="center", color=GREY)
     axes.set(
         title=f"Without memory, a token {distance} back is lost at the cut",
-        xlabel="offset in the segment, tokens",
         ylabel="right copies, %",
         xlim=(-0.5, data["seg_len"] - 0.5),
         ylim=(0, 1.05),
     )
+    name_offsets(axes, "tokens")
     in_per_cent(axes.yaxis)
     numbers = "; ".join(
         f"{copier.name}: {100 * system['token_in_segment_before']['mean']:.0f} % at offsets below "
@@ -79,9 +79,9 @@ def fragmentation(copied: Data, text: Data) -> Picture:
             seed_band(predict, range(len(bits)), bits, **reader.look(marker=False), label=reader.name, lw=1.5)
         predict.set(
             title=f"Predict text, segments of {text['seg_len']}",
-            xlabel="offset in the segment, characters",
             ylabel=f"test {BITS}\n{LOWER}",
         )
+        name_offsets(predict)
         legend_outside(figure, *copy.get_legend_handles_labels(), ncols=3)
     numbers = "; ".join(
         f"{reader.name}: {bits[0]['mean']:.2f} at offset 0, {bits[1]['mean']:.2f} at offset 1, "
@@ -197,7 +197,8 @@ def offset_curve(data: Data) -> Picture:
             last, bits[last], "o", ms=9, mfc="white", mec=vanilla.colour, mew=2,
             label=f"sliding window: the last, {bits[last]:.3f}",
         )  # fmt: skip
-        axes.set(xlabel="offset in the segment, characters", ylabel=f"{BITS}\n{LOWER}")
+        name_offsets(axes)
+        axes.set_ylabel(f"{BITS}\n{LOWER}")
         axes.legend()
     return Picture(
         figure,

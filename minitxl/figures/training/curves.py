@@ -7,6 +7,7 @@ from typing import Any
 from minitxl.figures.marks import (
     DOTS_AND_BAR,
     HOLLOW,
+    name_offsets,
     seed_band,
     seeds_and_mean,
     with_commas,
@@ -55,7 +56,8 @@ def bits_by_offset_curves(curves: Data) -> Picture:
         for name, bits in curves.items():
             system = ONE_CHANGE_APART[name]
             axes.plot(range(length), bits, **system.look(), label=system.name, lw=1.5, ms=4)
-        axes.set(title="Bits by offset", xlabel="offset in the segment, characters")
+        axes.set_title("Bits by offset")
+        name_offsets(axes)
         axes.set_ylabel(f"test {BITS}\n{LOWER}")
         legend_outside(figure, ncols=3)
     alt = "; ".join(
@@ -78,9 +80,9 @@ def short_segments(data: Data) -> Picture:
             seed_band(by_offset, range(length), system["bits_by_offset"], **style)
         by_offset.set(
             title=fitted(_most_at_the_beginning(gains["memory_by_offset"])),
-            xlabel="offset in the segment, characters",
             ylabel=f"test {BITS}\n{LOWER}",
         )
+        name_offsets(by_offset)
         legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
         whole.axvline(0, color="black", lw=1, ls=":")
         for place, gain in enumerate(saved.values()):
@@ -165,7 +167,7 @@ def memory_and_positions(data: Data) -> Picture:
         memory.set_xticks(lengths, [f"{length:,}" for length in lengths])
         bits = {name: data[name]["bits"]["seeds"] for name in GRID}
         both = _above(bits["absolute_memory"], bits["absolute"]) and _above(bits["xl"], bits["xl_memory"])
-        helps = "Read as trained, with memory:\nabsolute positions do worse,\nrelative ones better"
+        helps = "Memory helps relative positions\nand hurts absolute ones"
         memory.set(
             title=fitted(helps if both else "After training"),
             xlabel="memory at evaluation, characters\n(log scale after 0; marks: as trained)",
@@ -285,5 +287,5 @@ def _what_memory_does(systems: Sequence[Data]) -> str:
     if helped and all(min(two.values()) > 0 for two in of_absolute):
         names = " and ".join(map(positions_of, helped))
         worse = " and ".join(["absolute positions", *hurt])
-        return f"In one seed memory hurts {worse},\nand helps {names} with either norm"
+        return f"One seed each: memory hurts {worse},\nand helps {names} with either norm"
     return "One seed of every system with memory, and without"

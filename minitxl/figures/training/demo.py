@@ -69,7 +69,8 @@ def bits_and_cost(data: Data) -> Picture:
     before, after = cost.values()
     bits = {way: f"{row['bits']:.2f}" for way, row in ways.items()}
     same = len(set(bits.values())) == 1
-    price = f" at 1/{before / after:.0f} of the cost" if before > after else ", no cheaper"
+    alike = "Same model, context and bits" if same else "Same model and context, other bits"
+    takes = f"takes 1/{before / after:.0f} of the time" if before > after else "takes no less time"
     colour = SYSTEMS["xl_memory"].colour
     with drawing(6.4, 2.5) as figure:
         axes = figure.subplots()
@@ -85,9 +86,8 @@ def bits_and_cost(data: Data) -> Picture:
                 va="center",
             )
         axes.set_yticks(range(len(ways)), list(ways))
-        context = "One model, equal context"
         axes.set(
-            title=fitted(f"{context}: {'the same' if same else 'other'} bits{price}"),
+            title=fitted(f"{alike}:\ncached evaluation {takes}"),
             xlabel="microseconds to score a character\n"
             f"with {cached['attention_len']} characters of context\n"
             "(line: fastest to slowest run; left is better)",
@@ -148,7 +148,7 @@ def _what_memory_saves(cheaper: bool, no_fewer: bool) -> str:
     if not cheaper:
         return "Bits against cost"
     other = ",\nand a sliding window has the fewest bits" if no_fewer else ""
-    return f"In this run, on the test text, memory saves time{other}"
+    return f"In this run, with equal context, memory saves time{other}"
 
 
 def _label(axes: Axes, text: str, x: float, y: float, ink: str, *, above: bool = False) -> None:

@@ -17,6 +17,8 @@ FACTORS = {3: 2.48, 5: 1.24}
 """
 COUNTS, OPEN = "#000000", "#8A8A8A"
 """Colours of a difference that counts, and of one that is open; its line and its word say it too."""
+SEED_INK = "#404040"
+"""Colour of the seeds: that of no system, for a difference is of two."""
 
 
 def interval(differences: Sequence[float]) -> tuple[float, float]:
@@ -57,7 +59,7 @@ def paired(data: Data) -> Picture:
                 ink, line = (COUNTS, "-") if found == "counts" else (OPEN, "--")
                 axes.plot(ends, [place] * 2, line, color=ink, lw=1.8)
                 axes.plot(ends, [place] * 2, ls="none", marker="|", color=ink, ms=7, mew=1.2)
-                axes.plot(seeds, [place - 0.22] * len(seeds), "o", color="#0072B2", **SEED)
+                axes.plot(seeds, [place - 0.22] * len(seeds), "o", color=SEED_INK, **SEED)
                 axes.plot(mean(seeds), place, "|", color=ink, ms=12, mew=2.5)
                 number = f"{signed(mean(seeds), data['digits'])} {found}"
                 below: dict[str, Any] = {"textcoords": "offset points", "ha": "center", "va": "top"}
@@ -74,7 +76,7 @@ def paired(data: Data) -> Picture:
         shown[0].xaxis.set_major_locator(MaxNLocator(5))  # more of three decimals would touch
         figure.supxlabel(fitted(data["label"]), fontsize=10)
         marks = [
-            Line2D([], [], marker="o", ls="none", color="#0072B2", **SEED),
+            Line2D([], [], marker="o", ls="none", color=SEED_INK, **SEED),
             Line2D([], [], color=COUNTS, lw=1.8),
             Line2D([], [], color=OPEN, lw=1.8, ls="--"),
         ]

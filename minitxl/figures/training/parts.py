@@ -109,13 +109,13 @@ def _finding(rows: Sequence[Data], peak: float) -> str:
     if len(ahead) != 1:
         return "What one change of the training saves"
     (change,) = ahead
-    name = " ".join(NAMES[change].split())
+    name = capitalized(" ".join(NAMES[change].split()))
     saved = [
-        f"{-row['changes'][change][COST]['mean']:.2f} bits after {row['steps']} steps"
-        + (", which may be chance" if _verdict(row["changes"][change][COST]["seeds"]) == "open" else "")
+        f"{-row['changes'][change][COST]['mean']:.2f} after {row['steps']} steps "
+        f"({_verdict(row['changes'][change][COST]['seeds'])})"
         for row in rows
     ]
-    return f"At a peak rate of {peak:g} a {name} saves\n{', and '.join(saved)}"
+    return f"{name}, peak {peak:g}: bits saved\n{', '.join(saved)}"
 
 
 LINES = {
@@ -147,7 +147,7 @@ def schedules(data: Data) -> Picture:
         axes.set(
             xlabel="peak of the learning rate, log scale\n"
             f"(line: mean; bar: range of {seeds} seeds;\n"
-            "may be chance: 0 lies within the 95 %\ninterval of the mean difference)",
+            "no clear difference: 0 lies within the 95 %\ninterval of the mean difference)",
             ylabel=f"test loss, {BITS}\n{LOWER}",
             title=fitted(_ahead(found)),
         )
@@ -169,12 +169,10 @@ def _ahead(found: Data) -> str:
     def saved(row: Data) -> str:
         return f"a {ahead(row)} rate saves {abs(row['cost']['constant']['mean']):.2f} bits"
 
+    unclear = "no clear difference"
     counts = [
-        f"at a peak of {row['peaks']['falling']:g} {saved(row)}"
-        for row in found["at_peaks"]
-        if ahead(row) != "open"
+        f"Peak {row['peaks']['falling']:g}: {saved(row)}" for row in found["at_peaks"] if ahead(row) != "open"
     ]
-    said = ", ".join(counts) or "at each peak, what a falling rate saves or costs may be chance"
+    said = "; ".join(counts) or f"Both at one peak: {unclear}"
     best = found["at_best_peaks"]
-    of_best = "the difference may be chance" if ahead(best) == "open" else saved(best)
-    return f"{capitalized(said)};\neach at its best peak, {of_best}"
+    return f"{said}.\nEach at its best peak: {unclear if ahead(best) == 'open' else saved(best)}"

@@ -6,7 +6,16 @@ from typing import Any
 
 from matplotlib.axes import Axes
 
-from minitxl.figures.marks import DOTS_AND_BAR, HOLLOW, SEED, seed_band, seeds_and_mean, signed, ticks_at
+from minitxl.figures.marks import (
+    DOTS_AND_BAR,
+    HOLLOW,
+    SEED,
+    name_offsets,
+    seed_band,
+    seeds_and_mean,
+    signed,
+    ticks_at,
+)
 from minitxl.figures.picture import BITS, LEFT, LOWER, Data, Picture, drawing, fitted, legend_outside, panels
 from minitxl.figures.systems import of_label
 
@@ -117,7 +126,8 @@ def by_offset(data: Data) -> Picture:
             name = name_of(row)
             seed_band(axes, range(len(bits)), bits, **{**look_of(row), "marker": "", "lw": 1.6}, label=name)
             alt.append(f"{name} {bits[0]['mean']:.2f} at offset 0 and {bits[-1]['mean']:.2f} at the last")
-        axes.set(xlabel="offset in the segment, characters", ylabel=f"test {BITS}\n{LOWER}")
+        name_offsets(axes)
+        axes.set_ylabel(f"test {BITS}\n{LOWER}")
         legend_outside(figure, ncols=2)
     return Picture(figure, f"Test {BITS}, read in segments: {'; '.join(alt)}.")
 
@@ -141,7 +151,8 @@ def _name_axes(lengths: Axes, offsets: Axes, rows: Sequence[Data], all_rows: Seq
     title = fitted("By how many keys a query has (ring: as trained)")
     lengths.set(title=title, ylabel=f"test {BITS}\n{LOWER}")
     lengths.set_xlabel("attention length, characters")
-    offsets.set(title="Read in segments", xlabel="offset in the segment, characters")
+    name_offsets(offsets)
+    offsets.set_title("Read in segments")
 
 
 def _range_of_lengths(rows: Sequence[Data]) -> tuple[float, float]:

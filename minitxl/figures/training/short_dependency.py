@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from statistics import mean
 
-from minitxl.figures.marks import DOTS_AND_BAR, seed_band, seeds_and_mean
+from minitxl.figures.marks import DOTS_AND_BAR, name_offsets, seed_band, seeds_and_mean
 from minitxl.figures.picture import (
     AHEAD,
     BITS,
@@ -44,9 +44,9 @@ def short_dependency(data: Data) -> Picture:
             seeds_and_mean(whole, place, summary, system.colour, memory=system.memory)
         by_offset.set(
             title=fitted(_where_most(rows)),
-            xlabel="offset in the segment, characters",
             ylabel=f"{BITS} that\n{kind_of(first)} saves\nagainst each system\n{AHEAD}",
         )
+        name_offsets(by_offset)
         legend_outside(figure, *by_offset.get_legend_handles_labels(), ncols=3)
         whole.axvline(0, color="black", lw=1, ls=":")
         whole.set_yticks(range(len(others)), [kind_of(row).replace(", ", ",\n", 1) for row in others])
