@@ -503,8 +503,8 @@ def test_the_titles_of_context_lengths_hold_in_every_seed_at_every_share():
     titles = [axes.get_title(loc="left").replace("\n", " ") for axes in figure_of("context_recl").axes]
     hardest = "(hardest 10 %)"
     assert titles == [
-        f"Transformer-XL, group with the LSTM: 99 characters, the LSTM 37 {hardest}",
-        f"Transformer-XL, group of Transformers: 67 with memory, 27 without {hardest}",
+        f"Transformer-XL beside the LSTM: 99 characters, the LSTM 37 {hardest}",
+        f"Transformer-XL among Transformers: 67 characters with memory, 27 without {hardest}",
     ]
     equal = {**recl["attentive"], "xl": recl["attentive"]["xl_memory"]}
     assert context_length._recl_title(equal, "attentive") == "Models with attention"

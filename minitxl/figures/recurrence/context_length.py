@@ -185,14 +185,13 @@ def _recl_title(recl: Data, group: str) -> str:
 
     if group == "recurrent" and is_longer("xl_memory", "lstm"):
         return (
-            "Transformer-XL, group with the LSTM:\n"
-            f"{length('xl_memory')} characters, the LSTM {length('lstm')} (hardest 10 %)"
+            "Transformer-XL beside the LSTM:\n"
+            f"{length('xl_memory')} characters,\nthe LSTM {length('lstm')} (hardest 10 %)"
         )
     if group == "attentive" and is_longer("xl_memory", "xl"):
         with_it, without = length("xl_memory"), length("xl")
-        return (
-            f"Transformer-XL, group of Transformers:\n{with_it} with memory, {without} without (hardest 10 %)"
-        )
+        lengths = f"{with_it} characters with memory,\n{without} without (hardest 10 %)"
+        return f"Transformer-XL among Transformers:\n{lengths}"
     return {"recurrent": "Recurrent models", "attentive": "Models with attention"}[group]
 
 

@@ -133,9 +133,9 @@ def gradient_lengths(data: Data) -> Picture:
             style: dict[str, Any] = {"color": colour, "label": label, "lw": 1.2, "ms": 5, "clip_on": False}
             axes.plot(back, [data[name][distance] for distance in back], line, **style)
         axes.axvline(data["offset"] + 0.5, color="black", lw=1, ls=":")
-        for words, place, side in (("own segment", 0.3, "right"), ("older tokens", 0.7, "left")):
-            above: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "top"}
-            axes.annotate(words, (data["offset"] + place, 1), **above)
+        for words, place, side in (("own segment", 0.2, "right"), ("older tokens", 0.8, "left")):
+            below: dict[str, Any] = {"xycoords": ("data", "axes fraction"), "ha": side, "va": "bottom"}
+            axes.annotate(words, (data["offset"] + place, 0.02), **below)
         axes.set(yscale="log", xlabel="tokens back from the query", ylabel="length of the gradient")
         axes.legend(title="gradient at memory")
     ends = {name: max(d for d, value in enumerate(data[name]) if value) for name in GRADIENTS}
