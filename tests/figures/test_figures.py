@@ -92,7 +92,7 @@ def test_the_cost_of_reading_is_that_of_the_two_ways_with_equal_context():
     assert f"{sliding['bits']:.2f} and {cached['bits']:.2f}" in drawn.alt
     worse = [row | ({"bits": row["bits"] + 0.1} if row == cached else {}) for row in data["evaluation"]]
     other = figures.bits_and_cost(data | {"evaluation": worse}).figure.axes[0]
-    assert other.get_title(loc="left").startswith("Same model and context, other bits: cached")
+    assert other.get_title(loc="left").startswith("Same model and context, other bits:\ncached")
 
 
 def test_a_chosen_memory_is_marked_at_its_measured_values():
