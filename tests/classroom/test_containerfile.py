@@ -194,3 +194,11 @@ def test_an_image_with_a_worker_of_another_version_costs_no_points_and_is_to_be_
             older.start()
     finally:
         older.stop()
+
+
+def test_a_program_that_cannot_be_started_costs_no_points(tmp_path):
+    program = tmp_path / "podman"
+    program.write_text("this is no program")
+    program.chmod(0o700)
+    with pytest.raises(MarkAgainError, match=r"the sandbox does not start: .*podman"):
+        Worker(container(str(program)), []).start()

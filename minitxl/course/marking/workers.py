@@ -107,7 +107,10 @@ class Worker:
         return False
 
     def _launch(self) -> None:
-        self.sandbox, self.asked = self.isolation.start(), None
+        try:
+            self.sandbox, self.asked = self.isolation.start(), None
+        except OSError as error:
+            raise MarkAgainError(f"the sandbox does not start: {error}") from error
         for stream in (self.process.stdin, self.process.stdout):
             assert stream is not None
             os.set_blocking(stream.fileno(), False)
