@@ -50,9 +50,9 @@ class Dashboard:
 
     - loss: bits per token of training, mean since the last picture, and of validation;
     - attention: the mean weight by distance in each layer, and the share that memory gets;
-    - learned reach: what hiding memory of an age costs in bits. The reach is at least the oldest age
-      whose cost is, with 95 % confidence, above ``WORTH``, counted from the segment's first token: an
-      older one may cost something too that the probe is too small to show;
+    - learned reach: what hiding a band of memory's ages costs in bits. The reach is at least the youngest
+      age of the oldest band whose cost is, with 95 % confidence, above ``WORTH``, counted from the segment's
+      first token. An older one may cost something too that the probe is too small to show;
     - cost: microseconds that a training step takes per token.
 
     Attention and reach are measured on a probe, a few segments from the start of ``valid``:
