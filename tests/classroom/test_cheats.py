@@ -422,13 +422,13 @@ def test_a_submission_writes_to_a_small_tmp_alone(name, limit):
 
 BY_SCALARS = """
 def by_scalars(x):
-    every, whole, found = (2, 2.5, True, 1j, 1 + 2j), torch.arange(1, 4), []
-    for one in every:
-        found += [one + x, x + one, one * x, x * one, one / x, x / one, x**one, whole + one, one * whole]
+    numbers, whole, results = (2, 2.5, True, 1j, 1 + 2j), torch.arange(1, 4), []
+    for one in numbers:
+        results += [one + x, x + one, one * x, x * one, one / x, x / one, x**one, whole + one, one * whole]
         if one is not True:  # with which torch neither subtracts nor learns by one**x
-            found += [one - x, x - one, one**x, one - whole]
-    found += [torch.exp(1j * x).imag]
-    return [torch.view_as_real(one) if one.is_complex() else one for one in found]
+            results += [one - x, x - one, one**x, one - whole]
+    results += [torch.exp(1j * x).imag]
+    return [torch.view_as_real(one) if one.is_complex() else one for one in results]
 """
 """A function that computes with Python's own numbers on either side of a tensor."""
 SCALAR_TRIAL = f"""{BY_SCALARS}

@@ -186,12 +186,13 @@ def check_with_pasts(attempt: Callable[..., Any]) -> Verdict:
 
     def answered(lanes: Lanes, begin: int, past_len: int) -> Any:
         """Take any other lane's past for that of the lane before."""
-        found, expected = attempt(lanes, begin, past_len), solution_with_pasts(lanes, begin, past_len)
-        if isinstance(found, Tensor) and found.ndim == 3:
-            found = tuple(found)
-        if not isinstance(found, tuple | list) or len(found) != 2:
-            return found
-        return found[0], expected[1] if _of_another(found[1], lanes, begin, past_len) else found[1]
+        texts, (_, expected) = attempt(lanes, begin, past_len), solution_with_pasts(lanes, begin, past_len)
+        if isinstance(texts, Tensor) and texts.ndim == 3:
+            texts = tuple(texts)
+        if not isinstance(texts, tuple | list) or len(texts) != 2:
+            return texts
+        own, other = texts
+        return own, expected if _of_another(other, lanes, begin, past_len) else other
 
     return judge(
         answered if callable(attempt) else attempt,

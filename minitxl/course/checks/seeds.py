@@ -40,7 +40,11 @@ Bits = Sequence[float]
 
 def solution_effect(with_memory: Bits, without: Bits) -> str:
     """Return what memory does: "helps", "hurts", or "open" where the interval of what it saves has 0."""
-    low, high = interval(less(without, with_memory))
+    return _word(*interval(less(without, with_memory)))
+
+
+def _word(low: float, high: float) -> str:
+    """Return the word for an interval of what memory saves, from its ends."""
     return "helps" if low > 0 else "hurts" if high < 0 else "open"
 
 
@@ -52,18 +56,16 @@ def columns(effect: Callable[[Bits, Bits], str], with_memory: Bits, without: Bit
 
 
 def _by_interval(saved: Sequence[float], half: float) -> str:
-    return "helps" if mean(saved) - half > 0 else "hurts" if mean(saved) + half < 0 else "open"
+    return _word(mean(saved) - half, mean(saved) + half)
 
 
 def _by_signs(with_memory: Bits, without: Bits) -> str:
     saved = less(without, with_memory)
-    return "helps" if min(saved) > 0 else "hurts" if max(saved) < 0 else "open"
+    return _word(min(saved), max(saved))
 
 
 def _by_ranges(with_memory: Bits, without: Bits) -> str:
-    if max(with_memory) < min(without):
-        return "helps"
-    return "hurts" if min(with_memory) > max(without) else "open"
+    return _word(min(without) - max(with_memory), max(without) - min(with_memory))
 
 
 def _with_factor(factor: float) -> Function:

@@ -216,15 +216,15 @@ class Handed:
 
     def not_run(self) -> dict[str, str]:
         """Return names that cells define which a worker does not run, and what kind of cell defines each."""
-        run, found = {source for _, source in self.to_run()}, dict[str, str]()
+        run, kind_of = {source for _, source in self.to_run()}, dict[str, str]()
         for cell in self.notebook.cells:
             if not _is_code(cell) or cell.source in run or _blank(cell):
                 continue
             theirs = self.assignment.cells.get(str(flags(cell).get("grade_id", "")))
             is_test = theirs is not None and flags(theirs)["grade"]
             names = Names.of_cells([cell.source])
-            found |= dict.fromkeys([*names.values, *names.modules], TESTED if is_test else CHECKED)
-        return found
+            kind_of |= dict.fromkeys([*names.values, *names.modules], TESTED if is_test else CHECKED)
+        return kind_of
 
     def code(self) -> dict[str, str]:
         """Return the source of each solution that is filled in."""

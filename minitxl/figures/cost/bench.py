@@ -89,9 +89,9 @@ def _races(data: Data, *works: str) -> Picture:
         shown[0].plot([], [], "o", color="#606060", ms=7, label="median")
         shown[0].plot([], [], "-", color="#606060", label="quartile to quartile")
         legend_outside(figure, *shown[0].get_legend_handles_labels(), ncols=2)
-        found = f"{_found(rows, data['reference'])}, on {data['machine']}"
-        headline(figure, found)
-    return Picture(figure, f"{found}. {' '.join(alt)}")
+        finding = f"{_finding(rows, data['reference'])}, on {data['machine']}"
+        headline(figure, finding)
+    return Picture(figure, f"{finding}. {' '.join(alt)}")
 
 
 def _one_scale_a_work(shown: Sequence[Axes], rows: Sequence[Data]) -> None:
@@ -108,7 +108,7 @@ def _one_scale_a_work(shown: Sequence[Axes], rows: Sequence[Data]) -> None:
                 ticks_at(axes, [speed for speed in (1, 4, 16, 64) if speed < 2 * high])
 
 
-def _found(rows: Sequence[Data], reference: str) -> str:
+def _finding(rows: Sequence[Data], reference: str) -> str:
     """Return what the races say of minitxl and the reference; what was raced where one of them was not."""
     if any({"minitxl", reference} - row["systems"].keys() for row in rows):
         return f"{' and '.join(dict.fromkeys(row['work'] for row in rows)).capitalize()}, system by system"

@@ -13,7 +13,7 @@ SHOWN = (128, 512, 1800, 3800)
 """Attention lengths that the axis names."""
 GREY = "#707070"
 MEDIANS = "line: median; bar: quartile to quartile"
-"""What ``draw_medians`` draws, for the label of an axis."""
+"""Words on the marks of ``draw_medians``, for the label of an axis."""
 WAYS = {
     "sliding": (f"{SYSTEMS['absolute'].name}: sliding window", "s--", SYSTEMS["absolute"].colour),
     "cached": (f"{SYSTEMS['xl_memory'].name}: cached evaluation", "o-", SYSTEMS["xl_memory"].colour),
