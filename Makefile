@@ -34,13 +34,19 @@ help:  ## list what can be made
 
 setup: $(READY)  ## create .venv and install what the course needs, in the tested versions, once
 
-$(READY): pyproject.toml constraints.txt
+# An older pip takes twice as long to find out which versions fit together.
+define PYTHON_AND_TORCH
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "minitxl needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing): install one, or name it, as in 'make PYTHON=python3.12 demo'" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "minitxl needs Python's venv module, which '$(PYTHON)' lacks: on Debian or Ubuntu, 'apt-get install python3-venv' brings it" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(PIP_INSTALL) 'pip>=25'
 	$(PIP_INSTALL) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
+endef
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON_AND_TORCH)
 	$(PIP_INSTALL) --constraint constraints.txt --editable .
 	@touch $@
 
@@ -48,11 +54,13 @@ $(READY_BOOK): $(READY)
 	$(PIP_INSTALL) --constraint constraints.txt --editable '.[book]'
 	@touch $@
 
+# All that the tests need is installed at once, which is sooner done than in two steps.
 # nbgrader's menus in JupyterLab are for teachers: the tests use nbgrader without them.
-$(READY_TEST): $(READY)
+$(READY_TEST): pyproject.toml constraints.txt
+	$(PYTHON_AND_TORCH)
 	$(PIP_INSTALL) --constraint constraints.txt --editable '.[test,book,classroom]'
 	@test -e $(READY_CLASSROOM) || $(BIN)/jupyter labextension disable --level=sys_prefix $(NBGRADER_MENUS)
-	@touch $@
+	@touch $(READY) $@
 
 $(READY_CLASSROOM): $(READY)
 	$(PIP_INSTALL) --constraint constraints.txt --editable '.[classroom]'
