@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import takewhile
+from operator import is_
 from typing import Any
 
 import numpy as np
@@ -33,8 +34,10 @@ class Finding(str):
 
 def equal(one: Any, other: Any) -> bool:
     """Return True where values agree up to rounding, whatever holds them: 2 is 2.0, a list is its tensor."""
-    if one is other:
+    if one is other or (isinstance(one, NUMBERS) and isinstance(other, NUMBERS) and one == other):
         return True
+    if is_list(one) and is_list(other) and len(one) == len(other) and all(map(is_, one, other)):
+        return True  # a function's arguments, which it left as they were
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     first, second = as_tensor(one), as_tensor(other)
