@@ -17,8 +17,8 @@ READY_CLASSROOM := $(VENV)/ready-classroom
 # Containers often set PYTHONDONTWRITEBYTECODE: each of a thousand processes would compile what it imports.
 export PYTHONDONTWRITEBYTECODE :=
 PYTEST := MINITXL_PROFILE=quick OMP_NUM_THREADS=1 $(BIN)/pytest
-# One worker more than processors, for a worker often waits: for a kernel, a browser, another process.
-WORKERS = $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) + 1))' 2>/dev/null)
+# Two workers more than processors, for a worker often waits: for a kernel, a browser, another process.
+WORKERS = $(shell $(PYTHON) -c 'import os; print(min(8, (os.cpu_count() or 1) + 2))' 2>/dev/null)
 IN_PARALLEL = --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder
 NBVAL := --nbval-lax --nbval-current-env --nbval-cell-timeout=300 -p no:cacheprovider
 TESTS := $(NBVAL) -m 'not every_assignment and not every_notebook' tests notebooks/*.ipynb
