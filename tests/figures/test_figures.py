@@ -1,6 +1,7 @@
 import re
 import shutil
 from contextlib import nullcontext
+from functools import cache
 from io import BytesIO
 from pathlib import Path
 from xml.etree import ElementTree
@@ -17,9 +18,12 @@ from minitxl.experiments.shared import fingerprints, results
 from minitxl.figures import picture, systems
 
 
+@cache
 def drawn_again(name: str) -> figures.Picture:
-    result, draw = DRAWN[name]
-    return draw(results.read(FIGURES / f"{result}.json").data)
+    """Draw a stored figure from its data, once for all tests; in the layout for phones if its name says so."""
+    result, draw = DRAWN[name.removesuffix("-phone")]
+    with picture.for_phones() if name.endswith("-phone") else nullcontext():
+        return draw(results.read(FIGURES / f"{result}.json").data)
 
 
 def test_every_stored_figure_is_one_of_a_stored_result():
@@ -31,8 +35,7 @@ def test_every_stored_figure_is_one_of_a_stored_result():
 @pytest.mark.parametrize("name", [*DRAWN, *(f"{draw.__name__}-phone" for draw in figures.FOR_PHONES)])
 def test_a_stored_figure_is_redrawn_from_its_data(name, tmp_path):
     """Byte for byte, but for the sixth decimal of a coordinate, which differs between CPUs."""
-    with picture.for_phones() if name.endswith("-phone") else nullcontext():
-        drawn_again(name.removesuffix("-phone")).save(tmp_path / f"{name}.svg")
+    drawn_again(name).save(tmp_path / f"{name}.svg")
     again, stored = ((folder / f"{name}.svg").read_text() for folder in (tmp_path, FIGURES))
     texts, coordinates = zip(*(split_at_decimals(svg) for svg in (again, stored)), strict=True)
     assert texts[0] == texts[1]

@@ -51,7 +51,10 @@ class Drawn:
 
 
 def rendered(figure: Figure) -> Drawn:
-    """Draw the figure but for its pixels, and note every text that is really drawn."""
+    """Draw the figure but for its pixels, and note every text that is really drawn.
+
+    It is laid out once, as where it is saved: a second layout, from where the first ended, moves letters.
+    """
     seen: list[Text] = []
     true_draw = Text.draw
 
@@ -62,7 +65,6 @@ def rendered(figure: Figure) -> Drawn:
 
     with mpl.rc_context(STYLE), pytest.MonkeyPatch.context() as patch:
         canvas = FigureCanvasAgg(figure)
-        figure.draw_without_rendering()  # the layout settles
         patch.setattr(Text, "draw", draw)
         figure.draw_without_rendering()
         boxes = [(text, text.get_window_extent(canvas.get_renderer())) for text in dict.fromkeys(seen)]

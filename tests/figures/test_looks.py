@@ -14,7 +14,7 @@ from matplotlib.patches import ConnectionPatch
 from matplotlib.text import Text
 from numpy import ones, triu
 from numpy.ma import getmaskarray
-from support.drawn import DRAWN, FIGURES, figure_of
+from support.drawn import DRAWN, FIGURES, figure_of, laid_out
 
 from minitxl import figures
 from minitxl.experiments.shared import results
@@ -82,8 +82,7 @@ def test_a_number_has_its_sign_but_0_has_none():
 
 @pytest.mark.parametrize("name", ["later_positions", "position_repairs", "ptb"])
 def test_every_name_of_a_stored_figure_stands_at_its_lines_end_or_has_a_leader(name):
-    for axes in getattr(figures, name)(stored(name)).figure.axes:
-        axes.figure.draw_without_rendering()
+    for axes in laid_out(name).axes:
         to_axes = axes.transAxes.inverted()
         led = {leader.xy2 for leader in leaders(axes)}
         ends = [
@@ -97,9 +96,7 @@ def test_every_name_of_a_stored_figure_stands_at_its_lines_end_or_has_a_leader(n
 @pytest.mark.parametrize("name", sorted(DRAWN.keys() - {"samples"}))
 def test_a_number_of_thousands_has_its_comma(name):
     """But in the code of ``samples``."""
-    figure = figure_of(name)
-    figure.draw_without_rendering()
-    texts = [text.get_text() for text in figure.findobj(Text)]
+    texts = [text.get_text() for text in laid_out(name).findobj(Text)]
     assert not [text for text in texts if re.search(r"(?<![\d.])\d{4}", text)]
 
 

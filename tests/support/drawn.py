@@ -23,3 +23,11 @@ def figure_of(name: str) -> Figure:
     """Return a figure that is drawn from its stored result once, for all tests that look at it."""
     result, draw = DRAWN[name]
     return draw(results.read(FIGURES / f"{result}.json").data).figure
+
+
+@cache
+def laid_out(name: str) -> Figure:
+    """Return such a figure once it was drawn but for its pixels: its ticks have their labels then."""
+    figure = figure_of(name)
+    figure.draw_without_rendering()
+    return figure
