@@ -52,7 +52,7 @@ def test_the_demo_runs_from_a_wheel_in_an_empty_environment(wheel, tmp_path):
     run(sys.executable, "-m", "pip", "--python", python, "install", *options, wheel)
     where = run(python, "-c", "import minitxl; print(minitxl.__file__)", cwd=tmp_path)
     assert Path(where.strip()).is_relative_to(tmp_path)
-    (tmp_path / "my.txt").write_text("def f(x):\n    return x\n\n" * 2000)
+    (tmp_path / "my.txt").write_text("def f(x):\n    return x\n\n" * 200)
     run(scripts / "minitxl", "demo", "--steps", "2", "--text", "my.txt", cwd=tmp_path)
     assert (tmp_path / "runs" / "demo" / "demo.svg").read_text().startswith("<?xml")
     assert (tmp_path / "runs" / "demo" / "demo.json").exists()

@@ -4,6 +4,7 @@ import shlex
 import subprocess
 import sys
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ import torch
 from minitxl.__main__ import main
 from minitxl.benchmark import bench
 from minitxl.commands import figures
+from minitxl.commands.shared import TextFlags
 from minitxl.experiments import demo
 from minitxl.experiments.shared import results, smaller
 from minitxl.fast import kv_cache
@@ -319,9 +321,11 @@ def test_help_names_every_command_and_explains_every_flag(capsys):
     assert "Tokens of memory, M" in training_help
 
 
-def test_demo_trains_three_models_and_writes_its_figure_with_its_data(text, tmp_path, capsys):
+def test_demo_trains_three_models_and_writes_its_figure_with_its_data(text, tmp_path, capsys, monkeypatch):
     """It reads alike with memory and by sliding over every character, whose window is as long: 64 tokens."""
     text.write_bytes(text.read_bytes() * 30)
+    assert demo.settings(TextFlags(text=text).corpus())["test_tokens"] == 4096
+    monkeypatch.setattr(demo, "settings", partial(demo.settings, test_tokens=512))
     call("demo --steps 2 --text", text, "--folder", tmp_path / "out")
     out = capsys.readouterr().out
     assert "absolute, no memory" in out
@@ -337,7 +341,7 @@ def test_demo_trains_three_models_and_writes_its_figure_with_its_data(text, tmp_
     assert result.data["gains"]["relative_positions"] == pytest.approx(vanilla - relative)
     assert result.data["gains"]["memory"] == pytest.approx(relative - bits["xl", "cached"])
     assert bits["relative", "segments one by one"] == pytest.approx(relative)
-    assert {row["tokens"] for row in result.data["evaluation"]} == {4096}
+    assert {row["tokens"] for row in result.data["evaluation"]} == {512}
     assert (tmp_path / "out" / "demo.svg").read_text().startswith("<?xml")
     careful, quick = (row for row in rows if row["system"] == "xl" and row["attention_len"] == 64)
     assert (careful["evaluation"], quick["evaluation"]) == ("sliding window", "cached")
