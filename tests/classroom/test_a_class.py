@@ -19,7 +19,7 @@ import pytest
 from nbformat.v4 import new_code_cell
 from nbgrader.api import Gradebook
 
-from minitxl.course.marking import feedback
+from minitxl.course.marking import feedback, suspicion
 from minitxl.course.marking.classroom import Course
 from minitxl.course.marking.gradebook import marks, open_gradebook
 from minitxl.course.marking.isolation import none
@@ -55,6 +55,22 @@ def built(tmp_path_factory):
     (course / "students.csv").write_text(STUDENTS)
     (course / "course.toml").write_text(RULES)
     return course
+
+
+@pytest.fixture(scope="module", autouse=True)
+def searched_once():
+    """The forms of the one reference, with which all these tests compare, are found once and not for each."""
+    found, find = {}, suspicion.solved_forms
+
+    def solved_forms(reference, imports):
+        known = (*reference.items(), imports)
+        if known not in found:
+            found[known] = find(reference, imports)
+        return found[known]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(suspicion, "solved_forms", solved_forms)
+        yield
 
 
 @pytest.fixture

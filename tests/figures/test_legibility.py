@@ -6,6 +6,7 @@ The two layouts are drawn, and matplotlib's own boxes of the texts that it drew 
 import ast
 import re
 from dataclasses import dataclass
+from functools import cache
 from io import BytesIO
 from itertools import combinations, pairwise
 from pathlib import Path
@@ -134,6 +135,7 @@ def struck(drawn: Drawn) -> list[str]:
 STEPS = np.linspace(0, 1, 12)[1:-1]
 
 
+@cache
 def picture_of(name: str, layout: str) -> Picture:
     result, draw = DRAWN[name]
     data = results.read(FIGURES / f"{result}.json").data
