@@ -20,7 +20,7 @@ from minitxl.figures import picture, systems
 
 @cache
 def drawn_again(name: str) -> figures.Picture:
-    """Draw a stored figure from its data, once for all tests; in the layout for phones if its name says so."""
+    """Draw a stored figure from its data, once for all tests; for phones if its name says so."""
     result, draw = DRAWN[name.removesuffix("-phone")]
     with picture.for_phones() if name.endswith("-phone") else nullcontext():
         return draw(results.read(FIGURES / f"{result}.json").data)
