@@ -36,6 +36,10 @@ def equal(one: Any, other: Any) -> bool:
     """Return True where values agree up to rounding, whatever holds them: 2 is 2.0, a list is its tensor."""
     if one is other or (isinstance(one, NUMBERS) and isinstance(other, NUMBERS) and one == other):
         return True
+    if isinstance(one, Tensor) and isinstance(other, Tensor):
+        return one.shape == other.shape and (
+            _identical(one, other) or not _apart(one.detach(), other.detach()).any()
+        )
     if is_list(one) and is_list(other) and len(one) == len(other) and all(map(is_, one, other)):
         return True  # a function's arguments, which it left as they were
     if isinstance(one, Mapping) and isinstance(other, Mapping):

@@ -56,6 +56,8 @@ class Sheet:
         self.cells = {cell.id: cell for cell in self.notebook.cells}
         self.stem = stem
         self.trial = cache(self._trial)
+        self.changed = cache(self.handed_in)
+        self.groups = cache(self._groups)
 
     def of_kind(self, *, grade, solution, kind="code"):
         """Ids of cells by nbgrader's flags."""
@@ -139,25 +141,30 @@ class Sheet:
 
         That it costs no points of another cell is tested with blank functions.
         """
-        names, test = self.handed_in(cell, *changes), f"{cell}-test"
+        names, test = self.changed(cell, *changes), f"{cell}-test"
         attempt, trial = self.trial(test)
         if test == "numbers-test":
             assert words in (self.numbers(names[attempt], trial) or "full points")
             return
         for seed in SEEDS[:2]:
             assert words in (self.message(test, names, seed) or "full points")
-        groups = [replace(trial(seed), mistakes={}).shares(names[attempt])[1] for seed in SEEDS]
+        groups = [self.groups(seed, cell, *changes) for seed in SEEDS]
         assert not all(groups[0].values())
         assert all(right == groups[0] for right in groups), groups
 
+    def _groups(self, seed, cell, *changes):
+        """Return for each group of cases of a seed whether the changed solution is right."""
+        attempt, trial = self.trial(f"{cell}-test")
+        return replace(trial(seed), mistakes={}).shares(self.changed(cell, *changes)[attempt])[1]
+
     def cost(self, cell, changes):
         """Return the points that the changed solution loses of its graded cell, and how many there are."""
-        names, test = self.handed_in(cell, *changes), f"{cell}-test"
+        test = f"{cell}-test"
         attempt, trial = self.trial(test)
         if test == "numbers-test":
-            _, right = number_shares(names[attempt](), trial, "ada")
+            _, right = number_shares(self.changed(cell, *changes)[attempt](), trial, "ada")
         else:
-            _, right = replace(trial(SEEDS[0]), mistakes={}).shares(names[attempt])
+            right = self.groups(SEEDS[0], cell, *changes)
         return self.points[test] - points(self.points[test], right), self.points[test]
 
     def fewest(self, wrong):

@@ -35,9 +35,9 @@ def jaxtyped_once(*, typechecker: Callable[..., Any]) -> Callable[[Any], Any]:
 
     def decorated(what: Any) -> Any:
         checked = _jaxtyped(typechecker=typechecker)
-        if not isinstance(what, FunctionType):
-            return checked(what)
-        return _once(what, checked) if any(map(_shaped, what.__annotations__.values())) else what
+        if not any(map(_shaped, getattr(what, "__annotations__", {}).values())):
+            return what
+        return _once(what, checked) if isinstance(what, FunctionType) else checked(what)
 
     return decorated
 
