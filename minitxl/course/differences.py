@@ -37,9 +37,8 @@ def equal(one: Any, other: Any) -> bool:
     if one is other or (isinstance(one, NUMBERS) and isinstance(other, NUMBERS) and one == other):
         return True
     if isinstance(one, Tensor) and isinstance(other, Tensor):
-        return one.shape == other.shape and (
-            _identical(one, other) or not _apart(one.detach(), other.detach()).any()
-        )
+        one, other = one.detach(), other.detach()
+        return one.shape == other.shape and (_identical(one, other) or not _apart(one, other).any())
     if is_list(one) and is_list(other) and len(one) == len(other) and all(map(is_, one, other)):
         return True  # a function's arguments, which it left as they were
     if isinstance(one, Mapping) and isinstance(other, Mapping):
