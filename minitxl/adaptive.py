@@ -119,7 +119,7 @@ class AdaptiveEmbedding(nn.Module):
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
             in_cluster_order, _ = pack(by_cluster, "* model")
-            # The first argsort lists the tokens in that order. The second inverts it: each token's row.
+            # The first argsort gives each row's token, the second each token's row, in in_cluster_order.
             row_of_token = clusters.argsort(stable=True).argsort()
             embedded = in_cluster_order[row_of_token]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
@@ -222,7 +222,7 @@ class AdaptiveSoftmax(nn.Module):
         """Return weight and bias of each softmax; the weight of the first has one more row for each tail."""
         tables = cast(list[nn.Linear], self.tables)  # a ModuleList has no type for what it holds
         weights, biases = [table.weight for table in tables], [table.bias for table in tables]
-        if len(tables) == 1:  # not sliced: each slice would write a gradient as large as the table
+        if len(tables) == 1:  # split, not sliced: a slice's gradient is as large as the table
             weights = list(weights[0].split(self.partition.sizes))
             biases = list(biases[0].split(self.partition.sizes))
         if self.tail_classes is not None:

@@ -11,8 +11,8 @@ Names of the axes:
     query      the tokens of the segment, which the model calls ``seg``
     key        the tokens of memory and segment
     mem        the tokens of memory
-    pos        the tokens of a segment or of memory, in a function that takes either; in
-               ``position_encodings``, the positions or distances to encode
+    pos        the tokens of a segment, of memory, or of both joined, in a function that takes any of these;
+               in ``position_encodings``, the positions or distances to encode
     dist       distances, from n_key-1 down to 0
     row        the rows of Shaw's tables
     heads_dim  head times dim
@@ -22,7 +22,7 @@ the value of key j, while v without an index is one of Transformer-XL's two bias
 values are ``values``.
 
 Every attention keeps one promise: with the same options, and without dropout, the output for a query depends
-only on [memory ∘ x], memory and x joined along the tokens, and on the query's place in it. Where memory ends
+only on [memory ∘ x] (memory and x joined along the tokens) and on the query's place in it. Where memory ends
 and x begins makes no difference.
 
 Training, evaluation and generation run the same equations in other modules, those of ``fast``. (Shaw's

@@ -47,7 +47,7 @@ class ModelConfig:
     """Number of T5's buckets (num_buckets). The first half, rounded down, hold one distance each. Beyond them
     a bucket's number grows like the logarithm of the distance (``later_attention.T5Attention``)."""
     bucket_distance: int = 128
-    """T5's max_distance: the last bucket holds this distance, all greater, and as a rule some smaller."""
+    """T5's max_distance: the last bucket holds it, all greater distances, and as a rule some smaller ones."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may override it."""
     share_biases: bool = True
@@ -78,8 +78,8 @@ class ModelConfig:
     attention_dropout: float = 0.0
     """Rate on attention weights."""
     word_dropout: float = 0.0
-    """Rate at which a word's input embedding is 0, in all its places in the batch but isolated ones, which
-    ``TransformerLM.embed`` explains (embedding dropout in AWD-LSTM)."""
+    """Rate at which a word's input embedding is set to 0 wherever the word stands in the batch (embedding
+    dropout in AWD-LSTM). Isolated tokens are spared: ``TransformerLM.embed`` says what they are, and why."""
     variational_dropout: bool = False
     """One mask of ``dropout`` for all tokens of a segment; distance encodings keep ordinary dropout."""
 

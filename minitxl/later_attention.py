@@ -52,7 +52,7 @@ Vectors = Float[Tensor, "batch head pos dim"]
 class LaterAttention(nn.Module):
     """Σ_j softmax_j(score_ij) v_j, causal, over memory and segment; a subclass says what a score is.
 
-    Its method ``scores`` gets queries and keys, where ``scores`` of ``XLAttention`` gets states. The queries
+    Its method ``scores`` gets queries and keys, while ``scores`` of ``XLAttention`` gets states. The queries
     are the last n_query of the n_key tokens. A score may depend on positions only through i - j.
     """
 
@@ -251,10 +251,10 @@ class T5Attention(BiasedAttention):
 
 
 # To add an attention of your own, the short way is a subclass of ``LaterAttention`` with the method
-# ``scores``, or of ``BiasedAttention`` with the method ``distance_bias``. Any other class will do that has
-# ``n_head`` and the matrices ``W_q``, ``W_k``, ``W_v`` and ``W_o``, and is called as the classes of
-# ``attention`` are, (x, memory, window=, clamp_len=, key_mask=); its method ``attention_weights`` has the
-# same arguments. Then enter it in each of these places:
+# ``scores``, or of ``BiasedAttention`` with the method ``distance_bias``. Another class will do too. It needs
+# ``n_head`` and the matrices ``W_q``, ``W_k``, ``W_v`` and ``W_o``. Its call and its method
+# ``attention_weights`` take (x, memory, window=, clamp_len=, key_mask=), as in ``attention``. Then enter it
+# in each of these places:
 #
 #   ModelConfig.attention             its name, which is a setting and a flag of the command line
 #   model.Attention, new_attention    its class, and how it is built from the configuration

@@ -180,8 +180,8 @@ class TransformerLM(nn.Module):
         residual connections go around the LayerNorms. (With absolute positions or Shaw's a_V none stays 0.)
 
         Don't train with word dropout and a short ``window`` at once: chance may drop all tokens that a query
-        attends to. In a new model the query's state is then 0 after the first layer, as a dropped isolated
-        token's would be.
+        attends to. In a new model the query's state is then 0 after the first layer, like that of a dropped
+        isolated token.
         """
         x = self.embedding(tokens) * sqrt(self.config.d_model)
         if self.training and self.config.word_dropout:

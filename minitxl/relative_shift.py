@@ -29,8 +29,9 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
         4. cut what is left into rows of n_key = 3     b c 0 | d e f
 
     Why this moves row t by n_query - 1 - t: in the line of step 2, padded row t begins at entry
-    t·(n_key + 1). Row t of the result begins n_query - t entries later, at entry n_query + t·n_key. So the
-    result skips the first n_query - t entries of the padded row: the zero, and n_query - 1 - t products.
+    t·(n_key + 1). Row t of the result begins n_query - t entries after it, at entry n_query + t·n_key of the
+    same line. So the result skips the first n_query - t entries of the padded row: the zero, and
+    n_query - 1 - t products.
 
     Entries of keys after the query hold the padding zero and values of the next row; the mask hides them.
 

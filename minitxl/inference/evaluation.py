@@ -3,14 +3,14 @@
     score = cached(model, stream, EvaluateConfig(seg_len=64, mem_len=256))
     score.bits_per_token, score.perplexity
 
-The two ways, each a function that scores every token of a stream but its first, once:
+The two ways, each a function that scores every token of a stream once, except the first:
 
     cached   reads segment after segment, with memory. It keeps keys and values instead of the states, for
              the same numbers in less time (``fast.kv_cache``)
     sliding  reads a piece of ``attention_len`` tokens, moves on by ``stride`` tokens, and reads a piece anew.
-             Stride 1 is Al-Rfou's evaluation, stride = attention_len isolated segments. Such a piece is often
-             called a sliding window. It has nothing to do with the setting ``window``, the greatest number of
-             keys of a query.
+             Stride 1 is Al-Rfou's evaluation. With stride = attention_len the pieces are isolated segments. A
+             piece is often called a sliding window. It has nothing to do with the setting ``window``, the
+             greatest number of keys of a query.
 
 The *attention length* is the number of keys that a query attends to in each layer, itself included. (The
 paper's Table 9, and ``experiments.evaluation_cost``, count the memory alone on the cached side.) For a
@@ -138,8 +138,8 @@ def sliding_losses(
     """Return the loss of each target in nats, in the stream's order, ``batch`` pieces at a time.
 
     The first piece scores all its targets, each later one its last ``stride``, and the last one the rest.
-    Each target has between attention_len - stride + 1 and attention_len tokens of context, fewer only where
-    the stream began less far back.
+    Each target has between attention_len - stride + 1 and attention_len tokens of context. Near the stream's
+    beginning it has all tokens before it, which may be fewer.
     """
     check("attention_len", attention_len, whole(1, LONGEST))
     check("clamp_len", clamp_len, optional(whole(0, LONGEST)))

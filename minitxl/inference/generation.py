@@ -153,7 +153,7 @@ def draw_tokens(
 
 
 def until(tokens: Iterable[int], stop: Iterable[Prompt]) -> Iterator[int]:
-    """Yield one text's tokens before its first complete stop, each held back while it may begin a stop."""
+    """Yield one text's tokens before its first stop; what may be the beginning of a stop is held back."""
     return _hold_back(tokens, _stops(stop))
 
 
@@ -204,7 +204,7 @@ def _remember(
     precision: Precision,
     draw: Callable[[LogProbs], Tensor],
 ) -> Iterator[Tensor]:
-    """Yield the next tokens from a key-value cache; each query has ``mem_len`` keys of memory."""
+    """Yield the next tokens from a key-value cache; a query sees ``mem_len`` tokens before it, and itself."""
     tokens = pad_sequence(prompts, batch_first=True, padding_side="left")
     key_mask = pad_sequence(
         [torch.ones_like(prompt, dtype=torch.bool) for prompt in prompts],

@@ -20,7 +20,8 @@ from minitxl.fields import LONGEST, number, optional, whole
 from minitxl.fields import check as check_value
 
 COLDEST = 1e-6
-"""Lowest temperature but 0. With it a token 0.0001 nats behind the likeliest is practically never drawn."""
+"""Lowest temperature above 0; 0 itself is allowed. At this one, a token 0.0001 nats behind the likeliest is
+practically never drawn."""
 LAST_SEED = 2**62
 """Largest seed: with a text's number added, it is still one that a generator takes."""
 LogProbs = Float[Tensor, "batch vocab"]
@@ -77,10 +78,10 @@ def repetition_penalty(
 
     CTRL (Keskar et al. 2019, section 4.1) divides the score x of such a token by θ, here ``repetition``.
     Log-probabilities are all negative, so this would make the token likelier. A constant added to all scores
-    changes no probability, but it changes what dividing them does, so one has to be chosen. Here a token
-    at chance, p = 1/vocab, has the score 0: x = log(p · vocab). Above chance, x becomes x / θ;
-    below, x · θ. With θ > 1 no score rises, tokens of the recent text keep their order, and one above chance
-    stays above one below.
+    changes no probability, but it changes what dividing them does. So a constant has to be chosen. Here a
+    token at chance, p = 1/vocab, has the score 0: x = log(p · vocab). Above chance, x becomes x / θ;
+    below, x · θ. With θ > 1 no score rises, and tokens of the recent text keep their order: a token above
+    chance still has a higher score than any token below chance.
 
     Why not multiply each log-probability by θ, as is usual, so that p becomes p^θ? Where most of the
     likely tokens are recent, as with characters, this is a temperature of 1/θ, and repeats more. θ = 1

@@ -98,7 +98,7 @@ def train_steps(run: Run, segments: ContiguousBatches, valid: Tensor | None = No
 
 
 def is_due(run: Run, every: int) -> bool:
-    """Return True at step 0, after every ``every`` steps and after the last step."""
+    """Return True at step 0, at each multiple of ``every``, and at the last step."""
     return run.step % every == 0 or run.step == run.settings.steps
 
 

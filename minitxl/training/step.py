@@ -72,7 +72,7 @@ class Run:
     random: dict[str, Tensor]
     """State of the generators, by device type."""
     average: AveragedModel | None
-    """Mean of the parameters as each step later than ``average_from`` left them; None without averaging."""
+    """Mean of the parameters' values after each step later than ``average_from``; None without averaging."""
     segment_loss: nn.Module
     """A ``SegmentLoss`` of the model, whose backward pass averages gradients over all processes."""
     accumulate: int

@@ -105,6 +105,24 @@ def test_the_memory_is_never_projected_again(monkeypatch):
     assert len(tables) == model.config.n_layer
 
 
+def test_after_a_long_prompt_the_distances_that_single_tokens_need_stand_alone_and_longer_segments_follow():
+    """A product in bfloat16 would copy a slice of r in each step."""
+    model, seg_lens = small_model(), [9, *[1] * 7, 6, 1, 1]
+    tokens, cache, rows = some_tokens(2, sum(seg_lens)), kv_cache.start(model, batch=2, mem_len=4), []
+    for segment in tokens.split(seg_lens, dim=1):
+        _, cache = kv_cache.step(model, segment, cache)
+        assert cache.r.is_contiguous()
+        rows.append(cache.r.shape[2])
+    longest, single, longer = (4 + seg_len + 1 for seg_len in (9, 1, 6))
+    assert rows == [longest] * 5 + [single] * 3 + [longer] * 3
+    torch.testing.assert_close(
+        read_with_cache(model, tokens, seg_lens, mem_len=4),
+        read_with_memory(model, tokens, seg_lens, mem_len=4),
+        rtol=1e-10,
+        atol=1e-10,
+    )
+
+
 def test_a_step_does_not_copy_the_memory():
     """The room is used up before the memory moves: once in mem_len tokens."""
     model, tokens = small_model(), some_tokens(1, 100)

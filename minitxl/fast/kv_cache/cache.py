@@ -18,6 +18,9 @@ from minitxl.fast.rotary import Angles, turn
 from minitxl.later_attention import RotaryAttention, sin_and_cos
 from minitxl.model import Attention, Tokens, TransformerLM
 
+REPEATS = 3
+"""When ``Cache.repeats`` has reached this number, distances that such steps don't need are forgotten."""
+
 
 @dataclass(frozen=True)
 class Cache:
@@ -37,8 +40,8 @@ class Cache:
     memory_mask: Bool[Tensor, "batch mem"] | None
     """False for a token of the memory that is masked for every query; None if no step had a key_mask."""
     r: Float[Tensor, "layer head padded_dist dim"]
-    """W_kR R of every layer, for at least the distances n_key … 0; empty unless the attention is xl,
-    and before the first step."""
+    """W_kR R of every layer, for at least the distances n_key … 0. Empty before the first step, and always if
+    the attention is not xl."""
     joined_qkv: tuple[FastLinear | None, ...]
     """Copies of W_q, W_k and W_v of every layer as one matrix; None where they stay apart."""
     begin: int = 0
@@ -143,11 +146,20 @@ def mask_of_memory_and_segment(
 
 
 def with_distances(cache: Cache, seg: int) -> Cache:
-    """Return the cache with r for ``seg`` more tokens, projected anew only if segments became longer."""
+    """Return the cache with r for ``seg`` more tokens, projected anew only if segments became longer.
+
+    After a long prompt, r has many more distances than a step of one token needs. Once ``REPEATS`` steps of
+    one length have followed, it keeps those that they need: ``heads.relative_to_one`` says why.
+    """
     needed = cache.end - cache.begin + seg + 1  # n_key + 1 distances: ``AttentionInputs`` says why
     attentions = [block.attention for block in cache.model.blocks]
-    if not isinstance(attentions[0], XLAttention) or cache.r.shape[2] >= needed:
+    if not isinstance(attentions[0], XLAttention):
         return cache
+    if cache.r.shape[2] >= needed:
+        repeated = cache.repeats >= REPEATS and cache.shapes[0][1] == seg
+        if not repeated or cache.r.shape[2] == needed:
+            return cache
+        return replace(cache, r=cache.r[:, :, -needed:].contiguous())
     n_key = cache.mem_len + seg
     r = torch.stack([project_distances(a, n_key, cache.buffers, cache.clamp_len) for a in attentions])
     return replace(cache, r=r)
