@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import psutil
 import pytest
@@ -157,7 +158,7 @@ def two_machines(folder, text):
     torchrun = [*TORCHRUN[:-1], *rendezvous.split(), "--local-addr", "127.0.0.1", "--nproc-per-node", "1"]
     return [
         subprocess.Popen(
-            [*torchrun, "-m", "minitxl", *training(folder, text)],
+            [*torchrun, str(Path(__file__).with_name("impatient.py")), *training(folder, text)],
             env=ONE_THREAD | AT_ONCE,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

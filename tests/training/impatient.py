@@ -1,0 +1,13 @@
+"""``python -m minitxl`` as a rank that waits for the others a minute at most, and not for 12 hours.
+
+Gloo may lose the news that the connection to a killed rank has ended. The rank that lost it waits on.
+"""
+
+from datetime import timedelta
+
+from minitxl.__main__ import main
+from minitxl.training import distributed
+
+if __name__ == "__main__":
+    distributed.LONGEST_WAIT = timedelta(minutes=1)
+    main()
