@@ -37,15 +37,14 @@ def equal(one: Any, other: Any) -> bool:
     if one is other or (isinstance(one, NUMBERS) and isinstance(other, NUMBERS) and one == other):
         return True
     if isinstance(one, Tensor) and isinstance(other, Tensor):
-        one, other = one.detach(), other.detach()
-        return one.shape == other.shape and (_identical(one, other) or not _apart(one, other).any())
+        return _agree(one.detach(), other.detach())
     if is_list(one) and is_list(other) and len(one) == len(other) and all(map(is_, one, other)):
         return True  # a function's arguments, which it left as they were
     if isinstance(one, Mapping) and isinstance(other, Mapping):
         return one.keys() == other.keys() and all(equal(one[key], other[key]) for key in one)
     first, second = as_tensor(one), as_tensor(other)
     if first is not None and second is not None:
-        return first.shape == second.shape and (_identical(first, second) or not _apart(first, second).any())
+        return _agree(first, second)
     if is_list(one) and is_list(other):
         return len(one) == len(other) and all(map(equal, one, other))
     if isinstance(one, nn.Module) and isinstance(other, nn.Module):
@@ -174,6 +173,10 @@ def _in_float64(numbers: Any) -> Tensor | None:
 def is_list(value: Any) -> bool:
     """Return True for lists and tuples, and not for text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes)
+
+
+def _agree(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and (_identical(one, other) or not _apart(one, other).any())
 
 
 def _identical(one: Tensor, other: Tensor) -> bool:

@@ -18,8 +18,9 @@ from minitxl.fast.rotary import Angles, turn
 from minitxl.later_attention import RotaryAttention, sin_and_cos
 from minitxl.model import Attention, Tokens, TransformerLM
 
-REPEATS = 3
-"""When ``Cache.repeats`` has reached this number, distances that such steps don't need are forgotten."""
+FORGET_AFTER = 3
+"""When ``Cache.repeats`` has reached this number, distances that such steps don't need are forgotten. It is
+less than ``steps.CAPTURE_AFTER``, so that a captured step does not do it at each replay."""
 
 
 @dataclass(frozen=True)
@@ -148,21 +149,22 @@ def mask_of_memory_and_segment(
 def with_distances(cache: Cache, seg: int) -> Cache:
     """Return the cache with r for ``seg`` more tokens, projected anew only if segments became longer.
 
-    After a long prompt, r has many more distances than a step of one token needs. Once ``REPEATS`` steps of
-    one length have followed, it keeps those that they need: ``heads.relative_to_one`` says why.
+    After a long prompt, r has many more distances than a step of one token needs. Once steps of one length
+    have been repeated ``FORGET_AFTER`` times, it keeps those that they need, for the reason that
+    ``heads.relative_to_one`` gives.
     """
     needed = cache.end - cache.begin + seg + 1  # n_key + 1 distances: ``AttentionInputs`` says why
     attentions = [block.attention for block in cache.model.blocks]
     if not isinstance(attentions[0], XLAttention):
         return cache
-    if cache.r.shape[2] >= needed:
-        repeated = cache.repeats >= REPEATS and cache.shapes[0][1] == seg
-        if not repeated or cache.r.shape[2] == needed:
-            return cache
+    held = cache.r.shape[2]
+    if held < needed:
+        n_key = cache.mem_len + seg
+        r = torch.stack([project_distances(a, n_key, cache.buffers, cache.clamp_len) for a in attentions])
+        return replace(cache, r=r)
+    if held > needed and cache.repeats >= FORGET_AFTER and cache.shapes[0][1] == seg:
         return replace(cache, r=cache.r[:, :, -needed:].contiguous())
-    n_key = cache.mem_len + seg
-    r = torch.stack([project_distances(a, n_key, cache.buffers, cache.clamp_len) for a in attentions])
-    return replace(cache, r=r)
+    return cache
 
 
 def angles_of_segment(model: TransformerLM, cache: Cache, seg: int) -> tuple[Angles, Angles] | None:
