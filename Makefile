@@ -10,6 +10,12 @@ PEERS := .venv-peers
 BIN := $(VENV)/bin
 # What is imported is compiled then: to compile all that is installed takes as long as to install it.
 PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+# uv takes a quarter of pip's time. It reads none of pip's settings, so where it can't be had or does not find
+# what is needed, pip installs all.
+INSTALL_COURSE = { $(PIP_INSTALL) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python $(EDITABLE) $(1); } \
+	2>/dev/null || $(PIP_INSTALL) $(EDITABLE) $(1)
+EDITABLE := --constraint constraints.txt --editable
+FOR_TESTS := '.[test,book,classroom]'
 READY := $(VENV)/ready
 READY_TEST := $(VENV)/ready-test
 READY_BOOK := $(VENV)/ready-book
@@ -34,36 +40,34 @@ help:  ## list what can be made
 
 setup: $(READY)  ## create .venv and install what the course needs, in the tested versions, once
 
-# An older pip takes twice as long to find out which versions fit together.
 define PYTHON_AND_TORCH
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
 		echo "minitxl needs Python 3.11 or newer, but '$(PYTHON)' is $$($(PYTHON) --version 2>/dev/null || echo missing): install one, or name it, as in 'make PYTHON=python3.12 demo'" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "minitxl needs Python's venv module, which '$(PYTHON)' lacks: on Debian or Ubuntu, 'apt-get install python3-venv' brings it" >&2; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PIP_INSTALL) 'pip>=25'
 	$(PIP_INSTALL) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) '$(TORCH)'
 endef
 
 $(READY): pyproject.toml constraints.txt
 	$(PYTHON_AND_TORCH)
-	$(PIP_INSTALL) --constraint constraints.txt --editable .
+	$(call INSTALL_COURSE,.)
 	@touch $@
 
 $(READY_BOOK): $(READY)
-	$(PIP_INSTALL) --constraint constraints.txt --editable '.[book]'
+	$(call INSTALL_COURSE,'.[book]')
 	@touch $@
 
 # All that the tests need is installed at once, which is sooner done than in two steps.
 # nbgrader's menus in JupyterLab are for teachers: the tests use nbgrader without them.
 $(READY_TEST): pyproject.toml constraints.txt
 	$(PYTHON_AND_TORCH)
-	$(PIP_INSTALL) --constraint constraints.txt --editable '.[test,book,classroom]'
+	$(call INSTALL_COURSE,$(FOR_TESTS))
 	@test -e $(READY_CLASSROOM) || $(BIN)/jupyter labextension disable --level=sys_prefix $(NBGRADER_MENUS)
 	@touch $(READY) $@
 
 $(READY_CLASSROOM): $(READY)
-	$(PIP_INSTALL) --constraint constraints.txt --editable '.[classroom]'
+	$(call INSTALL_COURSE,'.[classroom]')
 	@$(BIN)/jupyter labextension enable --level=sys_prefix $(NBGRADER_MENUS)
 	@touch $@
 

@@ -280,9 +280,19 @@ EXTRAS = {
 def test_a_target_installs_no_more_than_it_needs(target, tmp_path):
     shown = make("--dry-run", target, VENV=str(tmp_path)).stdout
     installed = re.findall(
-        r"--constraint constraints\.txt --editable '?\.(?:\[(.*)\])?'?$", shown, re.MULTILINE
+        r"--constraint constraints\.txt --editable '?\.(?:\[([^]]*)\])?'?$", shown, re.MULTILINE
     )
     assert list(dict.fromkeys(installed)) == EXTRAS[target]  # figures calls make again
+
+
+def test_where_uv_cant_be_had_pip_installs_all(tmp_path):
+    """uv reads none of pip's settings, so it may not reach an index that pip reaches."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "ready").touch()
+    stand_in(tmp_path / "bin", f'echo "$*" >> {tmp_path}/asked; case "$*" in *" uv") exit 1;; esac; exit 0')
+    assert make(f"{tmp_path}/ready-book", VENV=str(tmp_path)).returncode == 0
+    asked = (tmp_path / "asked").read_text().splitlines()
+    assert [words.rsplit(maxsplit=1)[1] for words in asked] == ["uv", ".[book]"]
 
 
 def test_what_a_learner_needs_is_installed_once(tmp_path):
