@@ -8,6 +8,8 @@ import pytest
 from playwright.sync_api import sync_playwright
 
 SCREENSHOTS = Path(__file__).parent.parent.parent / "build" / "screenshots"
+BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first, which Debian has, is Chromium without windows: it takes a quarter less of a processor's time."""
 QUIET = (
     "--no-sandbox",
     "--disable-gpu",
@@ -21,7 +23,7 @@ QUIET = (
 
 @pytest.fixture(scope="session")
 def browser():
-    found = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    found = next(filter(None, map(shutil.which, BROWSERS)), None)
     with sync_playwright() as playwright:
         if found is None and not Path(playwright.chromium.executable_path).exists():
             pytest.fail(

@@ -58,21 +58,30 @@ CONTRASTS = """async ([options, known]) => {
         }
         return looks.get(element);
     };
+    const linked = link => [
+        getComputedStyle(link).textDecorationLine,
+        getComputedStyle(link.parentElement).color,
+        link.parentElement.tagName,
+        link.parentElement.textContent.trim() !== link.textContent.trim(),
+    ];
     const first = new Map();
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     while (texts.nextNode()) {
         const element = texts.currentNode.parentElement;
         if (!texts.currentNode.data.trim() || !element.checkVisibility()) continue;
-        const { color, fontSize, fontWeight } = getComputedStyle(element);
-        const kind = [color, fontSize, fontWeight, ...look(element)].join();
-        if (!known.includes(kind) && !first.has(kind)) first.set(kind, element);
+        const { color, fontSize, fontWeight } = getComputedStyle(element), link = element.closest("a");
+        const kind = [color, fontSize, fontWeight, ...look(element), ...(link ? linked(link) : [])].join();
+        if (!known.includes(kind) && !first.has(kind)) first.set(kind, link ?? element);
     }
     const found = first.size ? await axe.run({ include: [...first.values()] }, options) : { violations: [] };
     return [[...first.keys()], found.violations];
 }"""
-"""Kinds of texts that are not known yet, and those too faint to read. Texts of one colour, size, weight and
-background are of one kind, which is looked at once: axe takes a millisecond for each of the thousands of
-pieces of a page, and half a second for the page."""
+"""Kinds of texts that are not known yet, and those too faint to read or, in a link, too like the text around.
+Texts of one colour, size, weight and background, and links that stand alike beside texts of one colour, are
+of one kind, which is looked at once: axe takes a millisecond for each of the thousands of pieces of a page, and
+half a second for the page."""
+SEEN = ["color-contrast", "link-in-text-block"]
+"""Rules of axe on colours, to be looked at in light and in dark."""
 TOO_WIDE = """() => {
     const scrolls = element => ["auto", "scroll"].includes(getComputedStyle(element).overflowX);
     const boxes = element => element.matches("article") ? [] : [element, ...boxes(element.parentElement)];
@@ -389,14 +398,15 @@ def test_a_page_is_accessible_in_light_and_in_dark(visit, keep, kinds_of_text):
         keep(page, f"book-{name}{kept}", near="article img")
     page.evaluate(EACH_COLOUR_ONCE)
     page.evaluate(AXE)
-    rules = {rule: {"enabled": False} for rule in ("color-contrast", "region")}  # below; never serious, slow
+    slow = (*SEEN, "region")  # those are below; this is never serious
+    rules = {rule: {"enabled": False} for rule in slow}
     options = {"resultTypes": ["violations"], "rules": rules}
     assert serious(page.evaluate("async options => (await axe.run(options)).violations", options)) == []
     backgrounds = set()
     for scheme, known in kinds_of_text.items():
         page.emulate_media(color_scheme=scheme)
         backgrounds.add(page.evaluate("getComputedStyle(document.body).backgroundColor"))
-        options = {"resultTypes": ["violations"], "runOnly": ["color-contrast"]}
+        options = {"resultTypes": ["violations"], "runOnly": SEEN}
         kinds, violations = page.evaluate(CONTRASTS, [options, known])
         assert serious(violations) == []
         known += kinds
