@@ -21,9 +21,9 @@ the second. In training and cached evaluation an element of the batch is a lane,
 a text that are read side by side. In sliding evaluation it is a piece of the text, and in generation a text
 of its own.
 
-Five more files serve all of these: ``fields`` checks values from outside, ``arguments`` a caller's tensors,
-``files`` reads and writes files, ``allocator`` tells the C library to keep freed RAM, and ``__main__`` is
-the command line's entry. Everything else is in folders, each with one purpose:
+Five more files serve all of these: ``fields`` checks values from outside, ``arguments`` checks a caller's
+tensors, ``files`` reads and writes files, ``allocator`` tells the C library to keep freed RAM, and
+``__main__`` is the command line's entry. Everything else is in folders, each with one purpose:
 
     fast             the same outputs, to rounding, in less time and RAM; the key-value cache
     data             text to batches: corpora, downloads, tokenizers, token files
@@ -32,7 +32,7 @@ the command line's entry. Everything else is in folders, each with one purpose:
     pretrained       published settings and published weights
     analysis         what a model uses and what it costs
     experiments      a file for each question, and its stored results; ``shared`` holds what they have in
-                     common, ``conclusions`` the claims that each result is tested for
+                     common, ``conclusions`` the claims that are tested on each result
     figures          draws stored results as pictures
     course           exercises, checks (``course.checks`` lists their files by notebook), widgets, the
                      dashboard, grading

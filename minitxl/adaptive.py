@@ -119,7 +119,8 @@ class AdaptiveEmbedding(nn.Module):
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
             in_cluster_order, _ = pack(by_cluster, "* model")
-            # The first argsort gives each row's token, the second each token's row, in in_cluster_order.
+            # Row r of in_cluster_order is the vector of token argsort[r]. The second argsort inverts that: it
+            # gives the row of each token.
             row_of_token = clusters.argsort(stable=True).argsort()
             embedded = in_cluster_order[row_of_token]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
@@ -141,8 +142,8 @@ class AdaptiveSoftmax(nn.Module):
 
     ``tail_classes`` gives the logits of the tails' classes in the first softmax. Row i-1 is that of tail i,
     since the shortlist, cluster 0, has no such class. The models of Hugging Face and TensorFlow have the
-    same order. The original PyTorch code reads these rows in the opposite order: a model of that code has its
-    rows reversed when it is loaded.
+    same order. The original PyTorch code reads these rows in the opposite order: so ``pretrained``
+    reverses them when it loads a model of that code.
     """
 
     def __init__(
@@ -222,7 +223,9 @@ class AdaptiveSoftmax(nn.Module):
         """Return weight and bias of each softmax; the weight of the first has one more row for each tail."""
         tables = cast(list[nn.Linear], self.tables)  # a ModuleList has no type for what it holds
         weights, biases = [table.weight for table in tables], [table.bias for table in tables]
-        if len(tables) == 1:  # split, not sliced: a slice's gradient is as large as the table
+        if len(tables) == 1:
+            # Split, not sliced: each slice's gradient would be as large as the table, and mostly 0. The
+            # gradients of split parts are joined once.
             weights = list(weights[0].split(self.partition.sizes))
             biases = list(biases[0].split(self.partition.sizes))
         if self.tail_classes is not None:

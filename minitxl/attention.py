@@ -11,8 +11,8 @@ Names of the axes:
     query      the tokens of the segment, which the model calls ``seg``
     key        the tokens of memory and segment
     mem        the tokens of memory
-    pos        the tokens of a segment, of memory, or of both joined, in a function that takes any of these;
-               in ``position_encodings``, the positions or distances to encode
+    pos        in a function that works alike on a segment, on memory and on both joined: their tokens;
+               in ``position_encodings``: the positions or distances to encode
     dist       distances, from n_key-1 down to 0
     row        the rows of Shaw's tables
     heads_dim  head times dim
@@ -26,8 +26,9 @@ only on [memory ∘ x] (memory and x joined along the tokens) and on the query's
 and x begins makes no difference.
 
 Training, evaluation and generation run the same equations in other modules, those of ``fast``. (Shaw's
-attention runs there as it is written here. Under ``torch.compile`` every attention does: see ``fast.eager``.)
-To step through this file, call a model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
+attention runs there as it is written here. Under ``torch.compile`` all run as they are written here:
+see ``fast.eager``.) To step through this file, call a model that ``TransformerLM(config)`` returns, or
+``fast.to_plain(model)``.
 """
 
 from math import sqrt
@@ -211,14 +212,13 @@ class ShawAttention(nn.Module):
         e_ij = q_i · (k_j + a^K_ij) / √d_head   (4)        z_i = Σ_j α_ij (v_j + a^V_ij)   (3)
 
     a^K is added to keys and a^V to values. Shaw et al. count j - i, the negative of our distance, and clip it
-    at ``max_distance``, their k. So each table has 2 · max_distance + 1 rows, which all heads share: the
-    vector of the pair ij is row max_distance + clip(j - i, -max_distance, max_distance). (With a smaller
-    ``clamp_len``, j - i is clipped at that.) The causal language model uses rows
-    0 … max_distance, of the pairs with j ≤ i. ``context_output`` without a mask is bidirectional and may use
-    all.
+    at ``max_distance``, which they call k. So each table has 2 · max_distance + 1 rows, which all heads
+    share: the vector of the pair ij is row max_distance + clip(j - i, -max_distance, max_distance). (With a
+    smaller ``clamp_len``, j - i is clipped at that.) The causal language model uses rows 0 … max_distance, of
+    the pairs with j ≤ i. ``context_output`` without a mask is bidirectional and may use all.
 
-    No tensor [query key dim] is built: q is multiplied with each row of a_K once, and each pair then takes
-    the product with its own row. For the values, a query's weights are first summed over the
+    No tensor [query key dim] is built: q is multiplied with each row of a_K once, and for each pair the
+    product with the pair's row is picked out. For the values, a query's weights are first summed over the
     keys that share a row of a_V. Then these sums, one for each row, are multiplied with a_V.
     """
 
@@ -237,7 +237,7 @@ class ShawAttention(nn.Module):
         self.attention_dropout = nn.Dropout(attention_dropout)
 
     def table_rows(self, like: Scores, clamp_len: int | None) -> Int[Tensor, "batch head query key"]:
-        """Return the number of each pair's row in a_K and a_V, shaped as ``like``; queries come last."""
+        """Return the row of each pair in a_K and a_V, shaped as ``like``; the queries are the last tokens."""
         n_query, n_key = like.shape[-2:]
         i = rearrange(torch.arange(n_key - n_query, n_key, device=like.device), "query -> query 1")
         j = rearrange(torch.arange(n_key, device=like.device), "key -> 1 key")

@@ -5,7 +5,7 @@ Types and ranges are checked on construction. How the settings of adaptive embed
 
 ``dataclasses.replace`` returns a copy with other values, so an ablation is one call: ``replace(config,
 attention="absolute")``. Each field but ``clamp_len`` is a flag of ``minitxl train``. (Its ``--clamp-len``
-sets ``TrainConfig.clamp_len``.)
+sets ``TrainConfig.clamp_len``, which a training takes in place of the model's.)
 """
 
 from dataclasses import dataclass
@@ -44,10 +44,10 @@ class ModelConfig:
     max_distance: int = 16
     """Shaw's k: keys at this distance or farther share one vector."""
     n_bucket: int = 32
-    """Number of T5's buckets (num_buckets). The first half, rounded down, hold one distance each. Beyond them
-    a bucket's number grows like the logarithm of the distance (``later_attention.T5Attention``)."""
+    """Number of T5's buckets (num_buckets). The first n_bucket // 2 buckets hold one distance each. Beyond
+    them a bucket's number grows like the logarithm of the distance (``later_attention.T5Attention``)."""
     bucket_distance: int = 128
-    """T5's max_distance: the last bucket holds it, all greater distances, and as a rule some smaller ones."""
+    """T5's max_distance: the last bucket holds it, all greater distances, and mostly some smaller ones."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may override it."""
     share_biases: bool = True

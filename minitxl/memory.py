@@ -3,13 +3,13 @@
     m[τ+1] = SG(the last M tokens of [m[τ] ∘ h[τ]])        ``extend``: the new memory, after segment τ
     h~[τ+1] = [m[τ+1] ∘ h[τ+1]]                            what the queries of segment τ+1 attend to
 
-∘ joins along the tokens. With M = L, h~ is that of section 3.2. SG is the stop-gradient: ``extend`` returns
-a detached tensor.
+∘ joins along the tokens. L is the length of a segment and M that of memory; section 3.2 has M = L. SG is the
+stop-gradient: ``extend`` returns a detached tensor.
 
 Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
 in earlier segments, the paper's h^n: the embeddings for n = 0, and the outputs of ``blocks[n-1]`` for n > 0.
-Absolute positions that layer n adds are included. (The paper counts layers from 1, so its layer n + 1 reads
-h^n.)
+Absolute positions that layer n adds are included. (The paper counts layers from 1: h^n is what its layer n
+gives, and what its layer n + 1 takes.)
 
 Memory holds no keys and values: each segment projects the memory with the current W_k and W_v (in XL, W_kE
 and W_v). So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. No
@@ -87,7 +87,8 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
 def longest_reach(*, n_layer: int, seg_len: int, mem_len: int, window: int | None = None) -> int:
     """Return the greatest reach of any query of a segment, in tokens; without a window, the last query's."""
     check_length("seg_len", seg_len, 1)
-    # With a window of more than M + 1 tokens, an earlier query may reach farther than the last.
+    # With a window of more than M + 1 tokens, an earlier query may reach farther than the last: with L = 3,
+    # M = 1, W = 3 and two layers, the three queries reach 3, 4 and 3 tokens back.
     offsets = range(seg_len) if window is not None and window > mem_len + 1 else (seg_len - 1,)
     return max(reach(o, n_layer=n_layer, seg_len=seg_len, mem_len=mem_len, window=window) for o in offsets)
 

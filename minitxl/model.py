@@ -177,7 +177,8 @@ class TransformerLM(nn.Module):
         stay 0 in every layer of a new model, whose Linear and LayerNorm biases are 0. For an input of zeros,
         a LayerNorm multiplies the gradient by 1/√ε, 316 by default. In post-norm the gradient passes through
         every LayerNorm, so in a deep model it would overflow. In pre-norm it grows more slowly, since
-        residual connections go around the LayerNorms. (With absolute positions or Shaw's a_V none stays 0.)
+        residual connections go around the LayerNorms. (With absolute positions or Shaw's
+        a_V none of these states stays 0.)
 
         Don't train with word dropout and a short ``window`` at once: chance may drop all tokens that a query
         attends to. In a new model the query's state is then 0 after the first layer, like that of a dropped
@@ -256,7 +257,7 @@ class TransformerLM(nn.Module):
 
         A target equal to ``ignore_index`` is padding: its loss is 0, without a gradient. For the mean, divide
         the sum by the number of other targets, (targets != ignore_index).sum(): ``losses.mean()`` divides by
-        the number of all.
+        the number of all targets.
         """
         hidden, states = self.last_hidden(tokens, memory, **options)
         return self.losses(hidden, targets, ignore_index=ignore_index), states
@@ -310,7 +311,7 @@ class TransformerLM(nn.Module):
     def _checked_inputs(
         self, tokens: Tokens, memory: Memory | None, options: AttentionOptions
     ) -> tuple[Memory, AttentionOptions]:
-        """Check all arguments. Return memory (None: empty) and options (clamp_len None: the model's)."""
+        """Check all arguments. Return memory, empty in place of None, and options with clamp_len."""
         self.check_segment_tokens(tokens)
         config, batch = self.config, len(tokens)
         memory = self.empty_memory(batch) if memory is None else memory

@@ -19,9 +19,10 @@ from minitxl.arguments import check_by_distance
 def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*batch query key"]:
     """Turn columns by distance, n_key-1 … 0, into columns by key, 0 … n_key-1 (Appendix B).
 
-    Row t is the query at position i = n_key - n_query + t among the keys. Its distance to key j is i - j, in
-    column n_key - 1 - (i - j) = j + (n_query - 1 - t). So row t has to move left by n_query - 1 - t: the
-    first row most, the last row not at all. With 2 queries and 3 keys, from the rows a b c and d e f:
+    Row t is the query at position i = n_key - n_query + t among the keys. Its distance to key j is i - j, and
+    the product with that distance is in column n_key - 1 - (i - j) = j + (n_query - 1 - t). So row t has to
+    move left by n_query - 1 - t: the first row most, the last row not at all. With 2 queries and 3 keys, from
+    the rows a b c and d e f:
 
         1. put a zero in front of each row             0 a b c | 0 d e f
         2. lay the rows end to end, as one line        0 a b c 0 d e f

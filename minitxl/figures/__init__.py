@@ -1,4 +1,14 @@
-"""Data to pictures. Each function draws one result's ``data``; none computes or trains."""
+"""Data to pictures. Each function draws one result's ``data``; none computes or trains.
+
+recurrence  segments, memory, dependency reach, and the context that trained models use
+positions   positions, and their terms in the score
+attention   attention weights
+training    training runs and their results
+cost        operations, times and bytes
+picture     a picture: a figure, and the words for those who can't see it
+marks       marks that several figures share
+systems     one name, one colour, one line and one marker for each system
+"""
 
 from collections.abc import Callable, Mapping
 

@@ -113,7 +113,7 @@ def _keep_best(run: Run, record: Record, folder: Path, info: RunInfo) -> bool:
 
 
 def is_stale(run: Run, run_config: RunConfig) -> bool:
-    """Return True if so many validations as ``patience`` have passed since the best one; never at the end."""
+    """Return True if as many validations as ``patience`` have passed since the best one; never at the end."""
     best, every, patience = run.best.step, run.settings.validate_every, run_config.patience
     if patience is None or best == 0 or run.step == run.settings.steps:
         return False

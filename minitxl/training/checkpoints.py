@@ -30,7 +30,7 @@ MODEL, AVERAGE = "model.", "average."
 
 
 def an_object(value: object) -> str | None:
-    """Return None for names and values, as a rule of ``fields.checked``."""
+    """Return None for a dict, or what the value must be instead: a rule of ``fields.checked``."""
     return None if isinstance(value, dict) else "be an object of names and values"
 
 

@@ -16,7 +16,7 @@ class TrainConfig:
     mem_len: int = 32
     """Tokens of memory, M; 0 trains on isolated segments."""
     window: int | None = None
-    """Most keys a query sees, itself included; none means all of memory and segment."""
+    """Greatest number of keys that a query attends to, the one at its own place included; none means all."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); none means the model's own."""
     batch: int = 16
@@ -31,7 +31,7 @@ class TrainConfig:
     schedule: Literal["cosine", "constant", "inv_sqrt"] = "cosine"
     """After the warm-up the rate falls along a cosine to eta_min, stays, or falls as √(warmup / step)."""
     eta_min: float = 0.0
-    """Rate at the end of the cosine and of the last decay, and the lowest of the inverse square root."""
+    """Rate at the end of the cosine and of the last decay; the inverse square root falls no lower."""
     schedule_steps: int | None = None
     """Step at which the cosine reaches eta_min, where the rate then stays; none means the last step."""
     decay_from: int | None = None
@@ -121,8 +121,8 @@ class RunConfig:
     """Write what is logged for TensorBoard too."""
     spike: float | None = 3.0
     """Stop where a loss is this many bits above the mean of the last 100, or where that mean is more than
-    1.05 times the bits of a uniform guess; none means never. The first holds from step 101 on, the second
-    from 100 steps after the warm-up on."""
+    1.05 times the bits of a uniform guess; none means never. Both need the losses of 100 steps since the
+    training was begun or resumed, and the second also 100 steps after the warm-up."""
     patience: int | None = None
     """Stop after so many validations in a row without a new best; none means never."""
 

@@ -80,8 +80,9 @@ def parallel(module: nn.Module) -> nn.Module:
     if size() == 1:
         return module
     averaging = DistributedDataParallel(module)
-    # Attributes are freed in their order. Were the reducer the last that holds the process group, it would
-    # wait for the group's threads, with Python's lock, for which one of them may wait: no rank would end.
+    # This keeps the process group alive until the reducer is freed, since attributes are freed in their
+    # order. If the reducer held the last reference, freeing it would join the group's threads and keep
+    # Python's lock meanwhile. One of the threads may need that lock: a deadlock.
     vars(averaging)["freed_after_the_reducer"] = averaging.process_group
     return averaging
 

@@ -1,17 +1,16 @@
 """The folder of a run: which files are its own, who may write there, and what can be read from it.
 
 checkpoint-00000300.safetensors  the run after step 300; the newest few are kept
-best-00000180.safetensors        the model of the best validation, here after step 180; those are kept that
-                                 a checkpoint names as its best, so the run can go back to any checkpoint
+best-00000180.safetensors        the model of the best validation, here after step 180; it is kept as
+                                 long as a checkpoint names it, so the run can go back to any checkpoint
 words.json, characters.json      the vocabulary, of a run in words or characters
 config.json                      settings and text, for people to read
 log.jsonl                        a record a line
 tensorboard                      the same for TensorBoard, where it was asked for
 .lock                            held by the process that trains
 
-A folder is looked at before anything in it is touched. The first checkpoint, of step 0, makes it
-a run's; a folder without one must be empty, and nothing but files of these names is ever
-written or removed.
+A folder is checked before anything in it is changed. With its first checkpoint, that of step 0, it is the
+folder of a run. Without a checkpoint it must be empty. Only files of these names are ever written or removed.
 """
 
 import re
@@ -108,8 +107,8 @@ def prune(folder: Path, keep: int, *, best_step: int) -> None:
 def check(folder: Path, tokenizer: Tokenizer) -> None:
     """Raise a ValueError unless a run may be begun or go on here, and name what is in its way.
 
-    A folder with checkpoints is a run's, and its vocabulary that of ``tokenizer``. One without
-    must be empty, but for what such a run had written when it was killed before its first checkpoint.
+    A folder with checkpoints must have the vocabulary of ``tokenizer``. One without checkpoints must be
+    empty, except for files that a run with this tokenizer wrote before it was killed, at its very beginning.
     """
     if not folder.exists():
         return
@@ -145,7 +144,7 @@ def run_lock(folder: Path) -> Iterator[None]:
             yield
     except Timeout:
         raise ValueError(
-            f"{folder} must be trained in by one process at a time, got another that is at it"
+            f"{folder} must be trained in by one process at a time, got another that trains there now"
         ) from None
     except OSError as error:
         raise OSError(
@@ -166,8 +165,8 @@ def _best_of(checkpoint: Path) -> Path:
     step, best_step = described.step, described.best.step
     if not best_step:
         raise ValueError(
-            f"{checkpoint.parent} must hold the model of a validation, got none up to the last checkpoint, "
-            f"of step {step:,}"
+            f"{checkpoint.parent} must hold a model that was best in a validation, got a run without a "
+            f"validation up to its last checkpoint, of step {step:,}"
         )
     path = best_model(checkpoint.parent, best_step)
     if not path.exists():

@@ -51,9 +51,9 @@ class RunInfo:
     def check(self, other: "RunInfo", folder: Path) -> None:
         """Raise a ValueError unless the run in this folder, which is ``self``, may go on with the other."""
         if (other.unit, other.vocabulary) != (self.unit, self.vocabulary):
-            same_unit = ", but other ones" if other.unit == self.unit else ""
+            got = "a text with others" if other.unit == self.unit else f"a text in {other.unit}"
             raise ValueError(
-                f"the text must be in the {self.unit} of the run in {folder}, got {other.unit}{same_unit}; "
+                f"the text must be in the {self.unit} of the run in {folder}, got {got}; "
                 f"for another text use another folder"
             )
         if self.sha256 is not None and other.sha256 != self.sha256:

@@ -93,9 +93,9 @@ def resume(
     device: torch.device | str = "cpu",
     accumulate: int = 1,
 ) -> Run:
-    """Return the run that ``save`` wrote, as it was; with as many processes, bit for bit.
+    """Return the run that ``save`` wrote, as it was: bit for bit if as many processes train as then.
 
-    With more processes than wrote it, the further ones draw their dropout anew. If ``settings`` are given,
+    If more processes train now, the additional ones draw their dropout anew. If ``settings`` are given,
     they replace the run's own from the next step on: with a shorter ``mem_len`` the oldest tokens of its
     memory are dropped, and with another ``batch`` it goes on without memory.
     """
@@ -112,7 +112,7 @@ def resume(
 
 
 def read(path: Path) -> tuple[checkpoints.Tensors, dict[str, Any]]:
-    """Return tensors and description of a run's checkpoint; the error for a damaged one names a way on."""
+    """Return tensors and description of a run's checkpoint; the error for a damaged one says how to go on."""
     try:
         return checkpoints.read(path)
     except ValueError as error:
@@ -127,7 +127,7 @@ def _copy_state(tensors: checkpoints.Tensors, run: Run, *, with_memory: bool) ->
             run.optimizer.state[parameter] = {m: value.to(run.device) for m, value in state.items()}
     if "memory" in tensors and with_memory:
         memory = tensors["memory"][:, distributed.share(run.settings.batch)].to(run.device)
-        # ``extend`` also copies: how a product rounds depends on where its numbers begin in RAM.
+        # ``extend`` copies it besides: how a product rounds depends on where its numbers begin in RAM.
         run.memory = extend(None, memory, mem_len=run.settings.mem_len)
     if run.average is not None and "averaged" in tensors:
         checkpoints.copy_model_tensors(tensors, run.average.module, checkpoints.AVERAGE)

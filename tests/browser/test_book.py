@@ -78,8 +78,8 @@ CONTRASTS = """async ([options, known]) => {
 }"""
 """Kinds of texts that are not known yet, and those too faint to read or, in a link, too like the text around.
 Texts of one colour, size, weight and background, and links that stand alike beside texts of one colour, are
-of one kind, which is looked at once: axe takes a millisecond for each of the thousands of pieces of a page, and
-half a second for the page."""
+of one kind, which is looked at once: axe takes a millisecond for each of the thousands of pieces of a page,
+and half a second for the page."""
 SEEN = ["color-contrast", "link-in-text-block"]
 """Rules of axe on colours, to be looked at in light and in dark."""
 TOO_WIDE = """() => {

@@ -210,7 +210,8 @@ def test_a_best_model_that_is_gone_is_named(tmp_path, monkeypatch):
 def test_a_run_without_a_validation_has_no_best_model(tmp_path):
     checkpointed_loop.begin(new_run(), tmp_path, RunInfo())
     with pytest.raises(
-        ValueError, match="must hold the model of a validation, got none up to the last checkpoint, of step 0"
+        ValueError,
+        match="best in a validation, got a run without a validation up to its last checkpoint, of step 0",
     ):
         run_folder.trained(tmp_path, best=True)
 

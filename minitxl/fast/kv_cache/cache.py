@@ -19,8 +19,8 @@ from minitxl.later_attention import RotaryAttention, sin_and_cos
 from minitxl.model import Attention, Tokens, TransformerLM
 
 FORGET_AFTER = 3
-"""When ``Cache.repeats`` has reached this number, distances that such steps don't need are forgotten. It is
-less than ``steps.CAPTURE_AFTER``, so that a captured step does not do it at each replay."""
+"""When ``Cache.repeats`` has reached this number, distances that the repeated step doesn't need are
+forgotten. It is less than ``steps.CAPTURE_AFTER``, so that a captured step does not do it at each replay."""
 
 
 @dataclass(frozen=True)

@@ -144,7 +144,7 @@ def relative_to_one(inputs: AttentionInputs) -> Float[Tensor, "batch head 1 dim"
     # On a CPU a bfloat16 product is fast with the long factor on the left, here r. But an r that is a slice
     # is copied first. It is a slice if the cache holds more distances than this step needs: while memory
     # fills, and in the first steps after a longer segment. The row of the distance n_key, which no key has,
-    # is dropped after the product. Dropped before it, it would leave r a slice in every step. k and values
+    # is dropped after the product. If it were dropped before, r would be a slice in every step. k and values
     # are slices of the cache: PyTorch's attention reads them where they are.
     b_and_d = (r @ rearrange(q_plus_v, "batch head 1 dim -> head dim batch"))[:, 1:]
     bias = rearrange(b_and_d, "head key batch -> batch head 1 key")
