@@ -38,7 +38,7 @@ def test_the_code_of_today_repeats_the_tiny_run_of_the_stored_result(name):
 
 def test_every_experiment_has_a_tiny_run_or_measures_time():
     assert {*TINY} - {"demo"} == {*EXPERIMENTS} - {*MEASURED}
-    for name in (*MEASURED, "bench", "bench_words", "bench_bfloat16", "bench_words_bfloat16"):
+    for name in (*MEASURED, "bench", "bench_words", "bench_bfloat16"):
         result = stored(name)
         assert result.fingerprint is None
         assert {"device", "commit", "finished"} <= result.provenance.keys()
