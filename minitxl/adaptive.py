@@ -50,8 +50,9 @@ class Partition:
             raise ValueError(f"cutoffs must {rule}, got {self.cutoffs}")
         least_d_embed = self.div_val ** len(self.cutoffs)
         if self.d_embed < least_d_embed:
-            rule = f"d_embed must be {least_d_embed} or more, for all clusters to have a width"
-            raise ValueError(f"{rule}, got {self.d_embed}")
+            rule = f"d_embed (or d_model in its place) must be {least_d_embed} or more"
+            reason = f"for all clusters to have a width with div_val = {self.div_val}"
+            raise ValueError(f"{rule}, {reason}, got {self.d_embed}")
 
     @property
     def starts(self) -> list[int]:
@@ -119,9 +120,8 @@ class AdaptiveEmbedding(nn.Module):
                 for cluster, first_id in enumerate(self.partition.starts)
             ]
             in_cluster_order, _ = pack(by_cluster, "* model")
-            # Row r of in_cluster_order is the vector of token argsort[r]. The second argsort inverts that: it
-            # gives the row of each token.
-            row_of_token = clusters.argsort(stable=True).argsort()
+            token_of_row = clusters.argsort(stable=True)
+            row_of_token = token_of_row.argsort()  # the inverse permutation
             embedded = in_cluster_order[row_of_token]
         return rearrange(embedded, "(batch seg) model -> batch seg model", **parse_shape(tokens, "batch seg"))
 
@@ -224,8 +224,8 @@ class AdaptiveSoftmax(nn.Module):
         tables = cast(list[nn.Linear], self.tables)  # a ModuleList has no type for what it holds
         weights, biases = [table.weight for table in tables], [table.bias for table in tables]
         if len(tables) == 1:
-            # Split, not sliced: each slice's gradient would be as large as the table, and mostly 0. The
-            # gradients of split parts are joined once.
+            # Split, not sliced: the backward pass of each slice would fill a gradient as large as the whole
+            # table, mostly with zeros. That of a split joins the gradients of the parts.
             weights = list(weights[0].split(self.partition.sizes))
             biases = list(biases[0].split(self.partition.sizes))
         if self.tail_classes is not None:

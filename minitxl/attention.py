@@ -11,8 +11,8 @@ Names of the axes:
     query      the tokens of the segment, which the model calls ``seg``
     key        the tokens of memory and segment
     mem        the tokens of memory
-    pos        in a function that works alike on a segment, on memory and on both joined: their tokens;
-               in ``position_encodings``: the positions or distances to encode
+    pos        tokens of a segment, of memory or of both joined; in ``position_encodings``, the positions or
+               distances to encode
     dist       distances, from n_key-1 down to 0
     row        the rows of Shaw's tables
     heads_dim  head times dim
@@ -26,9 +26,8 @@ only on [memory ∘ x] (memory and x joined along the tokens) and on the query's
 and x begins makes no difference.
 
 Training, evaluation and generation run the same equations in other modules, those of ``fast``. (Shaw's
-attention runs there as it is written here. Under ``torch.compile`` all run as they are written here:
-see ``fast.eager``.) To step through this file, call a model that ``TransformerLM(config)`` returns, or
-``fast.to_plain(model)``.
+attention runs there as it is written here; ``fast.eager`` says when the others do.) To step through this
+file, call a model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
 """
 
 from math import sqrt

@@ -1,11 +1,13 @@
 """The architecture's settings, frozen.
 
 Types and ranges are checked on construction. How the settings of adaptive embedding and softmax fit together
-(``cutoffs``, ``d_embed``, ``tie_projections``) is checked in ``adaptive`` when the model is built.
+(``cutoffs``, ``div_val``, ``d_embed``, ``tie_projections``) is checked in ``adaptive`` when the model is
+built.
 
 ``dataclasses.replace`` returns a copy with other values, so an ablation is one call: ``replace(config,
-attention="absolute")``. Each field but ``clamp_len`` is a flag of ``minitxl train``. (Its ``--clamp-len``
-sets ``TrainConfig.clamp_len``, which a training takes in place of the model's.)
+attention="absolute")``. Each field but ``clamp_len`` is a flag of ``minitxl train``. (That command's
+``--clamp-len`` is ``TrainConfig.clamp_len``, a setting of the training. If it is given, it overrides the
+model's.)
 """
 
 from dataclasses import dataclass
@@ -47,7 +49,7 @@ class ModelConfig:
     """Number of T5's buckets (num_buckets). The first n_bucket // 2 buckets hold one distance each. Beyond
     them a bucket's number grows like the logarithm of the distance (``later_attention.T5Attention``)."""
     bucket_distance: int = 128
-    """T5's max_distance: the last bucket holds it, all greater distances, and mostly some smaller ones."""
+    """T5's max_distance: the last bucket holds it, all greater distances, and as a rule some below it."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may override it."""
     share_biases: bool = True

@@ -178,7 +178,7 @@ class TransformerLM(nn.Module):
         a LayerNorm multiplies the gradient by 1/√ε, 316 by default. In post-norm the gradient passes through
         every LayerNorm, so in a deep model it would overflow. In pre-norm it grows more slowly, since
         residual connections go around the LayerNorms. (With absolute positions or Shaw's
-        a_V none of these states stays 0.)
+        a_V the state of a dropped token does not stay 0, so there is no such danger.)
 
         Don't train with word dropout and a short ``window`` at once: chance may drop all tokens that a query
         attends to. In a new model the query's state is then 0 after the first layer, like that of a dropped

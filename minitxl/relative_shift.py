@@ -5,7 +5,7 @@ matrix: see ``attention.XLAttention``). The product of a query at position i wit
 belongs to the key at i - d. So the row of each query but the last is moved left, until each product stands at
 its key.
 
-Training on a CPU runs a faster form of it, in ``fast.cpu_attention``; on a GPU it runs this function.
+``fast`` runs a faster form of it on a CPU, in ``fast.cpu_attention``; on a GPU it runs this function.
 """
 
 from einops import rearrange

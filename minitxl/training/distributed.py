@@ -17,8 +17,11 @@ from torch.nn.parallel import DistributedDataParallel
 
 from minitxl.fields import check, whole
 
-LONGEST_WAIT = timedelta(hours=12)
-"""Longest wait of a rank for the others, which may be downloading a corpus."""
+LONGEST_WAIT = timedelta(minutes=30)
+"""Longest wait of a rank for the others while they train. PyTorch's gloo may lose the news that another rank
+has ended; then this one ends in error after this time."""
+LONGEST_DOWNLOAD = timedelta(hours=12)
+"""Longest wait of a rank for another one that prepares a corpus, which it may have to download."""
 
 
 def size() -> int:
@@ -54,14 +57,14 @@ def first_here() -> Iterator[None]:
     if size() == 1:
         yield
         return
-    ahead = _local_rank() == 0
+    ahead, everyone = _local_rank() == 0, distributed.new_group(timeout=LONGEST_DOWNLOAD)
     if not ahead:
-        distributed.barrier()
+        distributed.barrier(everyone)
     try:
         yield
     finally:
         if ahead:
-            distributed.barrier()
+            distributed.barrier(everyone)
 
 
 def share(lanes: int, *, parts: int = 1) -> slice:

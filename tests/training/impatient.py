@@ -1,4 +1,4 @@
-"""``python -m minitxl`` as a rank that waits for the others a minute at most, and not for 12 hours.
+"""``python -m minitxl`` as a rank that waits for the others a minute at most, and not half an hour.
 
 Gloo may lose the news that the connection to a killed rank has ended. The rank that lost it waits on.
 """
