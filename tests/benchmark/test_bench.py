@@ -4,11 +4,12 @@ import sys
 from collections.abc import Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice, repeat
 from pathlib import Path
 
 import pytest
 import torch
+from support.forked_worker import Forked
 from torch.utils.flop_counter import FlopCounterMode
 
 from minitxl.benchmark import bench, limits, peers, systems, workers
@@ -344,7 +345,10 @@ def test_the_port_is_raced_in_float32_alone():
     assert "transformers" not in raced
 
 
-def test_a_small_benchmark_of_our_systems(small):
+def test_a_small_benchmark_of_our_systems(small, monkeypatch):
+    """The first whose memory is measured is started as a user's is, and all other workers are forked."""
+    kinds = chain(repeat(Forked, 4), [workers.Popen], repeat(Forked))
+    monkeypatch.setattr(workers, "Popen", lambda command, **how: next(kinds)(command, **how))
     labels = []
     data = run(asked(("generation-M", "memory-S")), report=lambda label, total: labels.append((label, total)))
     generated, held = data["items"]
