@@ -10,9 +10,10 @@ Recurrence costs RAM while training. One more system has none and spends the sam
 longer segments (Table 10).
 """
 
+from bisect import bisect_right
 from dataclasses import replace
 from functools import partial
-from itertools import count, permutations, product, takewhile
+from itertools import permutations, product
 from math import log
 from typing import Any
 
@@ -152,9 +153,11 @@ def bits_by_offset(model: TransformerLM, test: Tensor, settings: EvaluateConfig)
 def affordable_seg_len(config: ModelConfig, train: TrainConfig) -> int:
     """Return the longest segment that, without memory, keeps no more bytes for the backward pass."""
     budget = bytes_kept(config, train)
-    longer = (replace(train, seg_len=length, mem_len=0) for length in count(train.seg_len))
-    *_, last = takewhile(lambda one: bytes_kept(config, one) <= budget, longer)
-    return last.seg_len
+    lengths = range(train.seg_len, train.seg_len + train.mem_len + 1)
+    count = bisect_right(
+        lengths, budget, key=lambda seg_len: bytes_kept(config, replace(train, seg_len=seg_len, mem_len=0))
+    )
+    return lengths[count - 1]
 
 
 def bytes_kept(config: ModelConfig, train: TrainConfig) -> int:
