@@ -159,15 +159,23 @@ def test_losses_that_can_not_be_compared_are_refused(as_users_run_it):
             recl({"a": a}, r=r)
 
 
+def windows(context_len, count):
+    """The last tokens of the stream, each with so many before it: those read, and the targets."""
+    cut = torch.stack([STREAM[end - context_len : end + 1] for end in range(60 - count, 60)])
+    return cut[:, :-1], cut[:, -1]
+
+
+def losses_at_end(log_probs, targets):
+    return -log_probs[torch.arange(len(targets)), -1, targets].detach()
+
+
 @given(context_len=st.integers(1, 12), targets=st.integers(1, 9), batch=st.integers(1, 5))
 def test_each_target_is_given_exactly_its_context(context_len, targets, batch):
     for model in (unchanged_model(attention="xl"), unchanged_model(attention="absolute"), small_lstm()):
         found = context_losses(model, STREAM, context_len=context_len, targets=targets, batch=batch)
-        expected = []
-        for target in range(len(STREAM) - targets, len(STREAM)):
-            log_probs, _ = model(STREAM[None, target - context_len : target])
-            expected.append(-log_probs[0, -1, STREAM[target]])
-        torch.testing.assert_close(found, torch.stack(expected).detach(), rtol=0, atol=1e-10)
+        read, expected = windows(context_len, targets)
+        log_probs, _ = model(read)
+        torch.testing.assert_close(found, losses_at_end(log_probs, expected), rtol=0, atol=1e-10)
 
 
 @given(
@@ -182,10 +190,9 @@ def test_a_context_may_be_read_in_segments_from_an_empty_memory(
 ):
     model, settings = unchanged_model(**encoding), EvaluateConfig(seg_len, mem_len)
     found = context_losses(model, STREAM, context_len=context_len, targets=4, settings=settings, batch=batch)
-    for target, loss in zip(range(56, 60), found, strict=True):
-        read = STREAM[None, target - context_len : target]
-        log_probs = in_segments(model, read, seg_len, mem_len=mem_len)
-        assert loss.item() == pytest.approx(-log_probs[0, -1, STREAM[target]].item(), abs=1e-10)
+    read, targets = windows(context_len, 4)
+    log_probs = in_segments(model, read, seg_len, mem_len=mem_len)
+    torch.testing.assert_close(found, losses_at_end(log_probs, targets), rtol=0, atol=1e-10)
 
 
 def test_segments_with_a_window_give_a_context_no_wider_attention():

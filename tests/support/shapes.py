@@ -82,12 +82,19 @@ def _kind(value: Any) -> Hashable:
     kind = type(value)
     if kind in PLAIN:
         return kind, value
-    if issubclass(kind, Tensor):
+    family = _family(kind)
+    if family is None:
+        return kind
+    if family is Tensor:
         return kind, value.shape, value.dtype
-    if issubclass(kind, tuple | list):
-        return kind, tuple(map(_kind, value)) if len(value) <= EACH else len(value)
-    if issubclass(kind, Mapping):
-        if len(value) > EACH:
-            return kind, len(value)
-        return kind, tuple((str(key), _kind(one)) for key, one in value.items())
-    return kind
+    if len(value) > EACH:
+        return kind, len(value)
+    if family is Mapping:
+        return kind, tuple([(str(key), _kind(one)) for key, one in value.items()])
+    return kind, tuple([_kind(one) for one in value])
+
+
+@cache
+def _family(kind: type) -> type | None:
+    """Return which kind of value ``_kind`` looks into this is, if any."""
+    return next((one for one in (Tensor, tuple, list, Mapping) if issubclass(kind, one)), None)
