@@ -44,9 +44,9 @@ def test_the_seed_decides_everything_and_nothing_else_does():
 @pytest.mark.parametrize("mem_len", [0, 6])
 def test_every_system_learns_a_repeating_text(encoding, norm, mem_len):
     stream = torch.arange(400) % VOCAB
-    settings = TrainConfig(seg_len=6, mem_len=mem_len, batch=4, steps=20, warmup=5, learning_rate=3e-2)
-    run = loop.start(small_config(norm=norm, d_model=32, d_inner=64, **ENCODINGS[encoding]), settings)
-    records = list(loop.train_steps(run, ContiguousBatches(stream, batch=4, seg_len=6)))
+    settings = TrainConfig(seg_len=10, mem_len=mem_len, batch=8, steps=12, warmup=3, learning_rate=2e-2)
+    run = loop.start(small_config(norm=norm, d_model=64, d_inner=128, **ENCODINGS[encoding]), settings)
+    records = list(loop.train_steps(run, ContiguousBatches(stream, batch=8, seg_len=10)))
     assert records[0].bits > 3.2
     assert records[-1].bits < 1.0
 
@@ -77,7 +77,7 @@ def test_bfloat16_trains_on_a_cpu_as_float32_does(monkeypatch, encoding):
     monkeypatch.setattr(bfloat16, "works_here", lambda: True)
     bits = {}
     for precision in ("float32", "bfloat16"):
-        settings = replace(SETTINGS, steps=40, precision=precision)
+        settings = replace(SETTINGS, steps=20, learning_rate=5e-3, precision=precision)
         run = loop.start(small_config(d_model=32, d_inner=64, dropout=0.1, **ENCODINGS[encoding]), settings)
         bits[precision] = [record.bits for record in loop.train_steps(run, LANES)]
         assert {parameter.dtype for parameter in run.model.parameters()} == {torch.float32}
