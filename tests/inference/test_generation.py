@@ -1,5 +1,6 @@
 """Continuations: the model's own, drawn as asked, and no row in the way of another."""
 
+from functools import cache
 from itertools import islice
 from math import inf, log, nan
 
@@ -7,7 +8,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models import ENCODINGS, RELATIVE, VOCAB, small_model, some_tokens
+from models import ENCODINGS, RELATIVE, VOCAB, small_model, some_tokens, unchanged_model
 
 from minitxl.fast import kv_cache
 from minitxl.inference import generation
@@ -105,9 +106,11 @@ def test_recent_are_a_rows_own_last_tokens_and_no_padding(encoding, window):
     )
     for prompt, row in zip(prompts, drawn, strict=True):
         text = prompt.tolist()
-        for token in row.tolist():
-            log_probs = model(torch.tensor([text]))[0][0, -1].tolist()
-            scores = [log_prob + log(VOCAB) for log_prob in log_probs]
+        log_probs, _ = model(torch.cat([prompt, row])[None])
+        for token, next_log_probs in zip(
+            row.tolist(), log_probs[0, len(prompt) - 1 : -1].tolist(), strict=True
+        ):
+            scores = [log_prob + log(VOCAB) for log_prob in next_log_probs]
             for recent in set(text if window is None else text[-window:]):
                 scores[recent] = scores[recent] / 3 if scores[recent] > 0 else scores[recent] * 3
             assert token == scores.index(max(scores))
@@ -137,15 +140,24 @@ def test_a_batch_is_its_rows_one_by_one_with_repetition_and_stops(
         assert torch.equal(alone, together[row])
 
 
+def rows_until(stop=None):
+    """The rows of three prompts up to these stops."""
+    model, prompts = unchanged_model(tie_embeddings=False), [PROMPT, PROMPT[:1], PROMPT[2:5]]
+    return sample(model, prompts, stop=stop, length=25, mem_len=6, top_k=3, temperature=2.0)
+
+
+@cache
+def whole_rows():
+    return rows_until()
+
+
 @given(stops)
 @settings(max_examples=15)
 def test_a_row_ends_where_a_stop_is_complete_and_the_others_go_on(stop):
-    model, prompts = small_model(tie_embeddings=False), [PROMPT, PROMPT[:1], PROMPT[2:5]]
-    ways = {"length": 25, "mem_len": 6, "top_k": 3, "temperature": 2.0}
-    whole = sample(model, prompts, **ways)
+    whole = whole_rows()
     kept = whole.unique()[:3]
     stop = [kept[torch.tensor(one)] for one in stop]
-    rows = sample(model, prompts, stop=stop, **ways)
+    rows = rows_until(stop)
     expected = [cut(row, [one.tolist() for one in stop]) for row in whole.tolist()]
     assert [row.tolist() for row in rows] == expected
 

@@ -1,5 +1,7 @@
 """A small run for tests: 12 steps are two passes over 6 segments of 3 lanes."""
 
+from functools import cache
+
 import torch
 from models import small_config, some_tokens
 
@@ -14,6 +16,15 @@ LANES = ContiguousBatches(STREAM, batch=3, seg_len=4)
 
 def new_run(settings=SETTINGS, **config):
     return loop.start(small_config(dropout=0.2, **config), settings)
+
+
+@cache
+def whole_run(settings):
+    """Return a run at its end, in one piece; tests leave it as it is."""
+    run = new_run(settings)
+    for _ in loop.train_steps(run, LANES):
+        pass
+    return run
 
 
 def weights(run):

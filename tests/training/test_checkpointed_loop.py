@@ -8,7 +8,7 @@ from math import log2
 
 import pytest
 import torch
-from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
+from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights, whole_run
 
 from minitxl.training import checkpointed_loop, loop, metrics_log, run_folder
 from minitxl.training.checkpointed_loop import Ending
@@ -100,9 +100,7 @@ SIGNALS = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1]
 
 @pytest.mark.parametrize("burst", [*([number] for number in SIGNALS), SIGNALS, [signal.SIGINT] * 5])
 def test_signals_finish_the_step_save_and_are_given_back(burst, tmp_path):
-    whole, run = new_run(), new_run()
-    for _ in loop.train_steps(whole, LANES):
-        pass
+    run = new_run()
     handlers = [signal.getsignal(number) for number in SIGNALS]
 
     def interrupt(record, line):
@@ -115,7 +113,7 @@ def test_signals_finish_the_step_save_and_are_given_back(burst, tmp_path):
     resumed = resume(run_folder.newest(tmp_path))
     assert resumed.step == 7
     assert train(resumed, tmp_path) == FINISHED
-    assert_same_weights(weights(whole), weights(resumed))
+    assert_same_weights(weights(whole_run(SETTINGS)), weights(resumed))
 
 
 @pytest.mark.parametrize(
@@ -284,20 +282,23 @@ def test_a_stop_for_a_loss_that_is_no_number_leaves_the_last_checkpoint(tmp_path
 
 
 def test_a_loss_far_above_the_recent_ones_stops_the_run_before_it_is_saved(tmp_path, monkeypatch):
-    settings = replace(SETTINGS, steps=130)
+    settings = replace(SETTINGS, steps=130, validate_every=130)
     run_config = replace(KEEPING, spike=1.0)
-    advance = train_step
+    advance, bits = train_step, []
 
     def jumping(run, segments):
         record = advance(run, segments)
-        return record._replace(bits=record.bits + 3) if record.step in (40, 115) else record
+        record = record._replace(bits=record.bits + 3) if record.step in (40, 115) else record
+        bits.append(record.bits)
+        return record
 
     monkeypatch.setattr(loop, "train_step", jumping)
-    usual = sum(record.bits for record in list(loop.train_steps(new_run(settings), LANES))[14:114]) / 100
     with pytest.raises(
-        ValueError, match=rf"within spike = 1.0 bits of its recent mean {usual:.2f}, got .* 115"
-    ):
+        ValueError, match=r"within spike = 1.0 bits of its recent mean .*, got .* 115"
+    ) as told:
         train(new_run(settings), tmp_path, run_config)
+    assert f"its recent mean {sum(bits[14:114]) / 100:.2f}, got" in str(told.value)
+    assert len(bits) == 115
     resumed = resume(run_folder.newest(tmp_path))
     assert resumed.step == 110
     assert train(resumed, tmp_path, replace(run_config, spike=None)) == FINISHED

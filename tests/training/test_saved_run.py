@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 import torch
 from models import small_config
-from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights
+from small_runs import LANES, SETTINGS, STREAM, assert_same_weights, new_run, weights, whole_run
 
 from minitxl.data.batching import ContiguousBatches
 from minitxl.training import checkpoints, loop, loss, saved_run
@@ -15,9 +15,7 @@ from minitxl.training.step import Best, Unlogged, train_step
 
 def whole_and_resumed(settings, stop, path):
     """Two runs at their end: one in one piece, one saved after ``stop`` steps and resumed."""
-    whole, stopped = new_run(settings), new_run(settings)
-    for _ in loop.train_steps(whole, LANES):
-        pass
+    whole, stopped = whole_run(settings), new_run(settings)
     for _ in range(stop):
         train_step(stopped, LANES)
     save(stopped, path)
