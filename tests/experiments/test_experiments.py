@@ -151,6 +151,7 @@ def test_copying_runs_end_to_end_at_toy_size():
 
 def test_a_copy_task_is_learned_where_one_hop_reaches():
     settings = copying.settings("quick", NO_TEXT)
-    settings |= {"seg_len": 4, "mem_len": 4, "distances": [3], "steps": 150, "updates": ["stopped"]}
+    settings |= {"seg_len": 4, "mem_len": 4, "distances": [3], "steps": 60, "updates": ["stopped"]}
+    settings["learning_rate"] = 6e-3
     (part,) = compute(copying.parts(settings, NO_TEXT, seeds=[0], device="cpu")).values()
     assert min(part["accuracy"]) > 0.9
