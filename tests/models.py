@@ -62,8 +62,10 @@ def small_model(seed: int = 0, **settings) -> TransformerLM:
     return model
 
 
-unchanged_model = cache(small_model)
-"""The same for tests of many examples that leave it as it is: to build one takes as long as to read by it."""
+@cache
+def unchanged_model(seed: int = 0, **settings) -> TransformerLM:
+    """Return the same for tests of many examples that only read by it: without gradients, and built once."""
+    return small_model(seed, **settings).requires_grad_(False)
 
 
 def gradients(out: torch.Tensor, of: list[torch.Tensor]) -> tuple[torch.Tensor, ...]:

@@ -30,6 +30,7 @@ def unpacked(case, folder):
     return folder / case
 
 
+@torch.no_grad()
 def losses_of(model, evaluate, scored):
     """Losses [segment batch seg] over four segments, from empty memory."""
     memory, losses = None, []
