@@ -9,6 +9,7 @@ from there on later ones. The data folder is MINITXL_DATA if it is set, else the
 ``load`` downloads: the addresses stand in ``download_addresses``, and ``downloads`` fetches them.
 """
 
+import os
 import sysconfig
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
@@ -172,10 +173,10 @@ def embedded() -> Corpus:
     """
     library = Path(sysconfig.get_path("stdlib"))
     without = {"test", "tests", "idle_test", "site-packages", "dist-packages", "__pycache__"}
-    files = {path.relative_to(library).as_posix(): path for path in library.rglob("*.py")}
-    modules = [
-        name
-        for name in sorted(files)
-        if without.isdisjoint(name.split("/")) and not name.startswith(("_sysconfigdata", "config-"))
-    ]
+    files: dict[str, Path] = {}
+    for folder, inner, names in os.walk(library):
+        inner[:] = [name for name in inner if name not in without]  # the others are not walked
+        for path in (Path(folder, name) for name in names if name.endswith(".py")):
+            files[path.relative_to(library).as_posix()] = path
+    modules = [name for name in sorted(files) if not name.startswith(("_sysconfigdata", "config-"))]
     return from_bytes("Python's standard library", b"\n".join(files[name].read_bytes() for name in modules))

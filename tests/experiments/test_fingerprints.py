@@ -102,10 +102,10 @@ MUTATIONS = {
     ),
     "the window in training": ("samples", [(cpu_attention, "attention_mask", one_key_fewer)]),
     "the window in the text": ("attention_over_memory", [(attention, "attention_mask", one_key_fewer)]),
-    "the length of memory in training": ("context", [(step, "extend", one_token_fewer)]),
+    "the length of memory in training": ("memory_and_positions", [(step, "extend", one_token_fewer)]),
     "the distances": ("memory_and_positions", [(inputs, "distances", one_distance_more)]),
     "the size of a block, at its edge": (
-        "copying",
+        "relay_routes",
         [(cpu_attention, "_shift", lambda padded: padded[..., 1:])],
     ),
     "the dropout of attention weights": ("shaw_clipping", [(dropout, "dropout_mask", undropped)]),
