@@ -28,7 +28,7 @@ from minitxl.training.config import TrainConfig
 
 FIGURES = Path(__file__).parents[2] / "figures"
 CORPUS = corpora.from_bytes("toy", b"some words that come again and again\n" * 400)
-SMALL = {"n_layer": 2, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32, "max_seg_len": 8}
+SMALL = {"n_layer": 1, "d_model": 16, "n_head": 2, "d_head": 8, "d_inner": 32, "max_seg_len": 8}
 SHORT = {"seg_len": 8, "mem_len": 8, "batch": 2, "steps": 2, "warmup": 1, "validate_every": 2}
 
 
@@ -209,8 +209,9 @@ def test_context_gives_each_model_the_same_targets_and_each_group_its_recl(tmp_p
 
 def test_attention_over_memory_looks_into_heads_and_takes_memory_away(tmp_path):
     settings = toy_settings(
-        attention_over_memory, mem_len=16, ages=[[1, 8], [9, 16]], test_tokens=400, lanes=2
+        attention_over_memory, mem_len=16, ages=[[1, 8], [9, 16]], test_tokens=200, lanes=2
     )
+    settings["model"] |= {"n_layer": 2}
     settings |= {"shown_segment": 1, "shown_queries": 4, "shown_memory": 6, "wide_heads": 2}
     data = run(attention_over_memory, settings, CORPUS, models=tmp_path)
     weights = torch.tensor(data["weight_by_distance"])
