@@ -7,6 +7,7 @@ one that it may look at, a key. Parameters go by the model's own names.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
 from math import erf, exp, log, sqrt
 
@@ -81,6 +82,7 @@ def remember(memory: Array | None, states: Array, mem_len: int) -> Array:
 # Positions (Vaswani et al., section 3.5; Al-Rfou et al. add learned ones at each layer)
 
 
+@cache  # each of the many sums asks for the same few
 def sinusoid(position: float, d_model: int) -> Array:
     """sin(position / 10000^(2m / d_model)) for each m, then the cosines."""
     angles = [position / 10000 ** (2 * m / d_model) for m in range(d_model // 2)]

@@ -103,8 +103,8 @@ def test_gradients_equal_finite_differences_of_the_equations(settings):
     Central differences with step 1e-5 leave truncation and rounding of about 1e-10.
     """
     step, generator = 1e-5, np.random.default_rng(0)
-    model, tokens = arbitrary_model(**settings), some_tokens(1, 3)
-    memory = extend(None, model(some_tokens(1, 3, seed=1))[1], mem_len=2)
+    model, tokens = arbitrary_model(**settings), some_tokens(1, 2)
+    memory = extend(None, model(some_tokens(1, 3, seed=1))[1], mem_len=3)
     outputs = model(tokens, memory)
     weights = [generator.normal(size=output.shape) for output in outputs]
     sum((output * torch.from_numpy(w)).sum() for output, w in zip(outputs, weights, strict=True)).backward()
