@@ -1,5 +1,6 @@
 """Ways to stop a gradient, in assignment 3 and in the sandbox: what is right in PyTorch is right there."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -46,22 +47,28 @@ def cell(name, *changes, before="", top=""):
     return top + source.replace("    ### BEGIN SOLUTION\n", before)
 
 
-def marked(name, source):
-    """Return the verdict of the marking on one cell."""
-    (test,) = (test for test in SHEET.tests if test["cell"] == f"{name}-test")
-    job = {"owner": "ada", "cells": [("imports", SHEET.imports), (name, source)], "imports": SHEET.imports}
-    (part,) = judged(job | {"tests": [test], "seed": SEED}, strongest())
-    return part
+TESTS = {test["cell"].removesuffix("-test"): test for test in SHEET.tests}
 
 
-def in_plain_pytorch(name, source):
+def verdicts(ways):
+    """Return the verdict of the marking on each way: one submission with all, each under names of its own."""
+    cells, tests = [("imports", SHEET.imports)], []
+    for number, (name, source) in enumerate(ways.values()):
+        function = trial_of(SHEET.imports, TESTS[name]["source"])[1]
+        cells.append((f"{name} {number}", re.sub(rf"\b({function}|Stop)\b", rf"\1_{number}", source)))
+        test = TESTS[name]["source"].replace(f"grade({function}, ", f"grade({function}_{number}, ")
+        tests.append(TESTS[name] | {"cell": f"{name} {number}", "source": test})
+    job = {"owner": "ada", "cells": cells, "tests": tests, "imports": SHEET.imports, "seed": SEED}
+    return dict(zip(ways, judged(job, strongest()), strict=True))
+
+
+def in_plain_pytorch(name, source, seed):
     """Return the groups of cases that are right where the function is called as it is."""
-    (test,) = (test for test in SHEET.tests if test["cell"] == f"{name}-test")
-    _, function, trial = trial_of(SHEET.imports, test["source"])
+    _, function, trial = trial_of(SHEET.imports, TESTS[name]["source"])
     names = {}
     exec(SHEET.imports, names)
     exec(source, names)
-    return trial(SEED).shares(names[function])[1]
+    return trial(seed).shares(names[function])[1]
 
 
 WAYS = {
@@ -125,65 +132,87 @@ NOT_ALLOWED = {
 }
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_gradient_is_stopped_where_it_is_in_plain_pytorch_and_nowhere_else(way):
-    name, source = WAYS[way]
-    part, right = marked(name, source), in_plain_pytorch(name, source)
-    assert part["groups"] == right
-    assert all(right.values()) == (way not in NOT_ALLOWED)
-    assert NOT_ALLOWED.get(way, "right") in part["message"]
-
-
-def test_a_tensor_that_is_asked_whether_it_needs_a_gradient_answers_as_in_plain_pytorch():
-    asked = (
-        "    assert [x.requires_grad, (2 * x).requires_grad, x.detach().requires_grad] == [True, True, 0]\n"
-    )
-    asked += "    x.detach().requires_grad = True\n    assert not torch.zeros(2).requires_grad\n"
-    asked += "    with torch.no_grad():\n        assert not (x + 1).requires_grad\n"
-    part = marked("look", cell("look", before=asked))
-    assert (part["score"], part["message"]) == (7, "right")
-
-
-def test_a_hook_is_refused_by_name_and_no_stop_gradient_is_said_to_be_missing():
-    part = marked("look", cell("look", ("memory.detach()", "memory"), before=BY_A_HOOK))
-    assert "it registers a hook, and the marking computes gradients without it" in part["message"]
-    assert [name for name, right in part["groups"].items() if right] == ["no memory"]
-
-
+ASKED = """    assert [x.requires_grad, (2 * x).requires_grad, x.detach().requires_grad] == [True, True, 0]
+    x.detach().requires_grad = True
+    assert not torch.zeros(2).requires_grad
+    with torch.no_grad():
+        assert not (x + 1).requires_grad
+"""
 STOPS = {
     "remember": ("of[:, max(0, of.shape[1] - mem_len) :].detach() for", "Stop.apply(of[:, -mem_len:]) for"),
     "look": ("memory.detach()", "Stop.apply(memory)"),
     "stream": ("torch.cat([memory[n], h], dim=1).detach()", "Stop.apply(torch.cat([memory[n], h], dim=1))"),
 }
 """The stop-gradient of each solution, and a Function of one's own in its place."""
+SLOPES = ["slope", "torch.zeros_like(slope)", "None"]
+OFF = ["memory.requires_grad_(False)", "memory.requires_grad = False"]
+MORE = {
+    "it asks whether tensors need a gradient": ("look", cell("look", before=ASKED)),
+    "a hook": ("look", cell("look", ("memory.detach()", "memory"), before=BY_A_HOOK)),
+    "cut in place": ("look", cell("look", ("memory.detach()", "memory.detach_()"))),
+    "no graph": ("look", cell("look", before="    assert (2 * x).grad_fn is None and (2 * x).is_leaf\n")),
+    "no detach": ("remember", cell("remember", (":].detach()", ":].clone()"))),
+}
+for line in OFF:
+    switched = f"    if memory is not None:\n        {line}\n"
+    MORE[line] = "look", cell("look", ("memory.detach()", "memory"), before=switched)
+for name, stop in STOPS.items():
+    for slope in SLOPES:
+        MORE[f"{name}: {slope}"] = name, cell(name, stop, top=A_FUNCTION.replace("SLOPE", slope))
 
 
-@pytest.mark.parametrize("slope", ["slope", "torch.zeros_like(slope)", "None"])
+@pytest.fixture(scope="module")
+def parts():
+    return verdicts(WAYS | MORE)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_gradient_is_stopped_where_it_is_in_plain_pytorch_and_nowhere_else(parts, way):
+    seed = SEED + list(WAYS).index(way)
+    part, right = parts[way], in_plain_pytorch(*WAYS[way], seed)
+    assert part["groups"] == right
+    assert all(right.values()) == (way not in NOT_ALLOWED)
+    assert NOT_ALLOWED.get(way, "right") in part["message"]
+
+
+def test_a_tensor_that_is_asked_whether_it_needs_a_gradient_answers_as_in_plain_pytorch(parts):
+    part = parts["it asks whether tensors need a gradient"]
+    assert (part["score"], part["message"]) == (7, "right")
+
+
+def test_a_hook_is_refused_by_name_and_no_stop_gradient_is_said_to_be_missing(parts):
+    part = parts["a hook"]
+    assert "it registers a hook, and the marking computes gradients without it" in part["message"]
+    assert [name for name, right in part["groups"].items() if right] == ["no memory"]
+
+
+@pytest.mark.parametrize("slope", SLOPES)
 @pytest.mark.parametrize("name", STOPS)
-def test_a_function_with_a_backward_of_its_own_is_refused_by_name_whatever_gradient_it_makes_up(name, slope):
-    part = marked(name, cell(name, STOPS[name], top=A_FUNCTION.replace("SLOPE", slope)))
+def test_a_function_with_a_backward_of_its_own_is_refused_by_name_whatever_gradient_it_makes_up(
+    parts, name, slope
+):
+    part = parts[f"{name}: {slope}"]
     assert "it applies a torch.autograd.Function, and the marking" in part["message"]
     assert [group for group, right in part["groups"].items() if right] == ["no memory"] * (name == "look")
 
 
-def test_a_memory_that_is_cut_from_its_graph_in_place_costs_one_point_in_the_sandbox_too():
-    part = marked("look", cell("look", ("memory.detach()", "memory.detach_()")))
+def test_a_memory_that_is_cut_from_its_graph_in_place_costs_one_point_in_the_sandbox_too(parts):
+    part = parts["cut in place"]
     assert (part["score"], part["message"].partition(",")[0]) == (6, "memory was changed in place")
 
 
-def test_a_tensor_has_no_graph_in_the_sandbox_as_the_guide_says():
-    part = marked("look", cell("look", before="    assert (2 * x).grad_fn is None and (2 * x).is_leaf\n"))
-    assert part["score"] == 7
+def test_a_tensor_has_no_graph_in_the_sandbox_as_the_guide_says(parts):
+    assert parts["no graph"]["score"] == 7
 
 
-def test_a_missing_detach_costs_all_points_of_what_is_kept_as_the_guide_says():
-    part = marked("remember", cell("remember", (":].detach()", ":].clone()")))
+def test_a_missing_detach_costs_all_points_of_what_is_kept_as_the_guide_says(parts):
+    part = parts["no detach"]
     assert (part["score"], set(part["groups"].values())) == (0, {False})
 
 
-@pytest.mark.parametrize("off", ["memory.requires_grad_(False)", "memory.requires_grad = False"])
-def test_a_memory_whose_graph_is_switched_off_is_told_so_and_no_stop_gradient_is_said_to_be_missing(off):
-    off = f"    if memory is not None:\n        {off}\n"
-    part = marked("look", cell("look", ("memory.detach()", "memory"), before=off))
-    assert "it switches requires_grad of a tensor off, which its graph may need" in part["message"]
-    assert [name for name, right in part["groups"].items() if right] == ["no memory"]
+@pytest.mark.parametrize("off", OFF)
+def test_a_memory_whose_graph_is_switched_off_is_told_so_and_no_stop_gradient_is_said_to_be_missing(
+    parts, off
+):
+    assert "it switches requires_grad of a tensor off, which its graph may need" in parts[off]["message"]
+    assert [name for name, right in parts[off]["groups"].items() if right] == ["no memory"]

@@ -1,11 +1,11 @@
 """Guards of the worker: no package, no ready-made attention, no threads, and torch set as it starts."""
 
-import importlib
 import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from operator import attrgetter
 from typing import Any, cast
 
@@ -55,14 +55,31 @@ def _not_compiled(model: Any = None, **_: Any) -> Any:
     return (lambda given: given) if model is None else model
 
 
-class _NoAnswers:
-    """Refuses the package, since what is asked for stands in there, and patterns of attention."""
+class _InSteps(SourceFileLoader):
+    """Loads a module with an attention in steps, which is refused."""
 
-    def find_spec(self, name: str, *_: Any) -> None:
+    def exec_module(self, module: types.ModuleType) -> None:
+        super().exec_module(module)
+        _refuse_steps(module)
+
+
+class _NoAnswers:
+    """Refuses the package, since what is asked for stands in there, and ready-made attention."""
+
+    def find_spec(self, name: str, path: Any = None, *_: Any) -> ModuleSpec | None:
         if name.split(".")[0] == "minitxl":
             raise ImportError("it uses minitxl, which holds the answer: write it with torch and einops")
         if name == PATTERNS:
             _ready_made()
+        spec = PathFinder.find_spec(name, path) if name in IN_STEPS else None
+        if spec is not None:
+            spec.loader = _InSteps(name, str(spec.origin))
+        return spec
+
+
+def _refuse_steps(module: types.ModuleType) -> None:
+    function = inspect.unwrap(attrgetter(IN_STEPS[module.__name__])(module))
+    function.__code__ = _ready_made.__code__  # whatever other names and tables it has
 
 
 def _ready_made(*_: Any, **__: Any) -> None:
@@ -163,9 +180,8 @@ def only_drawing_numbers(variant: Callable[..., Any]) -> None:
     for library in (torch.nn.functional, torch._C._nn):
         for name in ("scaled_dot_product_attention", "multi_head_attention_forward"):
             setattr(library, name, _ready_made)
-    for place, name in IN_STEPS.items():
-        function = inspect.unwrap(attrgetter(name)(importlib.import_module(place)))
-        function.__code__ = _ready_made.__code__  # whatever other names and tables it has
+    for place in IN_STEPS.keys() & sys.modules.keys():  # the others as they are imported, which takes long
+        _refuse_steps(sys.modules[place])
 
 
 @contextmanager
