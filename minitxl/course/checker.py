@@ -287,7 +287,16 @@ NUMBER_BYTES = 4
 """Bytes of a float32 number, as which a complex number's bytes are counted."""
 
 
-class Largest(TorchDispatchMode):
+class Watch(TorchDispatchMode):
+    """Sees each operation on tensors."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Tell torch not to load its compiler for this, which takes longer than most checks."""
+        return False
+
+
+class Largest(Watch):
     """Watches how many numbers the largest tensor of all results holds; a view holds what it repeats once.
 
     ``total`` is how many numbers all operations made, one after another; a view makes none. A complex

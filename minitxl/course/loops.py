@@ -7,9 +7,8 @@ from types import FrameType
 from typing import Any
 
 from torch import Tensor
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from minitxl.course.checker import Verdict
+from minitxl.course.checker import Verdict, Watch
 
 SELECTS = {"gather", "index", "index_select", "take", "embedding", "masked_select"}
 SELECTS |= {"mm", "bmm", "mv", "dot", "addmm", "addmv", "baddbmm", "addbmm", "convolution"}
@@ -22,7 +21,7 @@ HIDES = {"mul", "div", "where", "masked_fill", "addcmul", "minimum", "maximum"}
 """Operations that leave, of many numbers, those that a table of ones and zeros chooses, to be added up."""
 
 
-class Steps(TorchDispatchMode):
+class Steps(Watch):
     """Counts tensors that operations make, and the lines of Python that run in the file of ``function``.
 
     A loop on one line counts anew in each round, and an operation counts once for each piece that it cuts.

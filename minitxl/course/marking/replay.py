@@ -6,6 +6,7 @@ operations than it made has handed in another function.
 """
 
 from contextlib import nullcontext
+from functools import cache
 from time import process_time
 from typing import Any
 
@@ -93,7 +94,7 @@ class Replay:
             base, (size, stride, offset) = self.tensors[step["of"]].detach(), step["as"]
             self.tensors[step["view"]] = base.as_strided(size, stride, base.storage_offset() + offset)
             return None, [], {}, []
-        operation = _operation(step["op"])
+        operation = _operation(str(step["op"]))
         return operation, self.decode(step["args"]), self.decode(step["kwargs"]), step["out"]
 
     def decode(self, value: Any) -> Any:
@@ -130,9 +131,10 @@ class Replay:
         return self.decode(told)
 
 
-def _operation(name: Any) -> Any:
+@cache
+def _operation(name: str) -> Any:
     """Return an operation by PyTorch's own name for it, such as "aten.mul.Tensor"."""
-    library, operation, overload = str(name).split(".")
+    library, operation, overload = name.split(".")
     if library != "aten":
         raise RefusedError(_refusal(name))
     if any(word in operation for word in READY_MADE):
@@ -144,5 +146,5 @@ def _operation(name: Any) -> Any:
     return found
 
 
-def _refusal(name: Any) -> str:
-    return f"use another operation than {str(name)[:60]}: the marking runs operations again, and not this one"
+def _refusal(name: str) -> str:
+    return f"use another operation than {name[:60]}: the marking runs operations again, and not this one"
