@@ -585,14 +585,14 @@ def test_functions_that_sleep_lose_their_points_soon_and_no_others(monkeypatch):
 
 
 def test_a_statement_that_waits_is_left_out_once_and_costs_no_function_but_its_own(monkeypatch):
-    monkeypatch.setattr("minitxl.course.marking.workers.ASLEEP", 5.0)
+    monkeypatch.setattr("minitxl.course.marking.workers.ASLEEP", 2.0)
     waiting = "import time\ntime.sleep(10**6)\nlate = time.sleep(10**6)"
     cells = [("a", waiting), ("b", body("one", "return x * 2")), ("c", body("two", "return x * 2"))]
     began = time.monotonic()
     found = judge(cells, ["one", "late", "two"])
     assert time.monotonic() - began < 60
     assert [found[name]["score"] for name in ("one", "late", "two")] == [5, 0, 5]
-    why = "it waits for 5 seconds, and computes nothing"
+    why = "it waits for 2 seconds, and computes nothing"
     assert found["late"]["undefined"] == why
     where = "of the cell that begins with 'import time'"
     lines = {2: "time.sleep(10**6)", 3: "late = time.sleep(10**6)"}
@@ -725,24 +725,39 @@ def more(x, how):
 """Sends more answers than it is asked for, in one of its four calls."""
 
 
-@pytest.mark.parametrize(
-    ("asked", "times", "at", "words"),
-    [
-        ("asked", 1, 1, "called with "),  # by the mark of its own question: a wrong answer to this one
-        ("asked", 1, 4, "called with "),
-        ("asked", 1000, 4, "called with "),
-        ("None", 1, 1, str(UnaskedError())),
-        ("'0' * 16", 1, 4, str(UnaskedError())),
-    ],
-)
+MORE_OFTEN = {
+    ("asked", 1, 1): "called with ",  # by the mark of its own question: a wrong answer to this one
+    ("asked", 1, 4): "called with ",
+    ("asked", 1000, 4): "called with ",
+    ("None", 1, 1): str(UnaskedError()),
+    ("'0' * 16", 1, 4): str(UnaskedError()),
+}
+"""What is said of who sends more answers, by their mark, how many there are and in which call they come."""
+
+
+@pytest.fixture(scope="module")
+def more_often():
+    """One submission in which each of them stands before a right and a wrong function."""
+    cells, names = [], []
+    for number, (asked, times, at) in enumerate(MORE_OFTEN):
+        more = MORE.replace("AT", str(at)).replace("ASKED", asked).replace("TIMES", str(times))
+        more = re.sub(r"\b(more|calls)\b", rf"\1_{number}", more)
+        names += [f"more_{number}", f"right_{number}", f"wrong_{number}"]
+        cells.append(
+            (names[-3], more.replace("more(", f"more_{number}(").replace("calls", f"calls_{number}"))
+        )
+        cells.append((names[-2], body(names[-2], "return x * how['times']")))
+        cells.append((names[-1], body(names[-1], "return x ** 2")))
+    return judge(cells, names)
+
+
+@pytest.mark.parametrize(("asked", "times", "at"), MORE_OFTEN)
 def test_who_sends_more_answers_than_are_asked_for_is_told_so_and_gives_no_other_function_one_of_them(
-    asked, times, at, words
+    more_often, asked, times, at
 ):
-    more = MORE.replace("AT", str(at)).replace("ASKED", asked).replace("TIMES", str(times))
-    cells = [("more", more), ("b", body("right", "return x * how['times']"))]
-    cells += [("c", body("wrong", "return x ** 2"))]
-    found = judge(cells, ["more", "right", "wrong"])
-    assert found["more"]["score"] == 0
-    assert found["more"]["message"].startswith(words)
-    assert (found["right"]["score"], found["right"]["message"]) == (5, "right")
-    assert found["wrong"]["message"] == "it is squared"
+    number = list(MORE_OFTEN).index((asked, times, at))
+    more, right, wrong = (more_often[f"{name}_{number}"] for name in ("more", "right", "wrong"))
+    assert more["score"] == 0
+    assert more["message"].startswith(MORE_OFTEN[asked, times, at])
+    assert (right["score"], right["message"]) == (5, "right")
+    assert wrong["message"] == "it is squared"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from minitxl.course.marking.isolation import strongest
-from minitxl.course.marking.judge import judged
+from minitxl.course.marking.judge import judged, trial_of
 from minitxl.course.marking.notebooks import Assignment, Handed, read
 from minitxl.course.marking.suspicion import reaching
 
@@ -273,6 +273,20 @@ def verdicts(name, parts, *, top=""):
     return {part["cell"].removesuffix("-test"): part for part in found}
 
 
+def verdicts_of_ways(name, cell, ways):
+    """Return the verdict of each way to write a function: one submission has all, by names of their own."""
+    assignment = Assignment(name, read(FOLDER / f"{name}.ipynb"))
+    (test,) = (test for test in assignment.tests if test["cell"] == f"{cell}-test")
+    function = trial_of(assignment.imports, test["source"])[1]
+    cells, tests = [("imports", assignment.imports)], []
+    for number, source in enumerate(ways.values()):
+        cells.append((f"{cell} {number}", re.sub(rf"\b{function}\b", f"{function}_{number}", source)))
+        graded = test["source"].replace(f"grade({function}, ", f"grade({function}_{number}, ")
+        tests.append(test | {"cell": f"{cell} {number}", "source": graded})
+    job = {"owner": "ada", "cells": cells, "tests": tests, "imports": assignment.imports, "seed": 11}
+    return dict(zip(ways, judged(job, strongest()), strict=True))
+
+
 def solved(name, cell):
     """Return the source of a solved cell."""
     (found,) = (one.source for one in read(FOLDER / f"{name}.ipynb").cells if one.id == cell)
@@ -320,9 +334,15 @@ def test_a_wrong_function_with_a_list_of_numbers_is_not_said_to_take_numbers_out
     assert "taken out" not in found["message"]
 
 
+@pytest.fixture(scope="module")
+def ready_made():
+    ways = {way: f"def attend(q, k, v, seen):{body}" for way, body in READY_MADE.items()}
+    return verdicts_of_ways("1_heads_and_masks", "attend", ways)
+
+
 @pytest.mark.filterwarnings("ignore:flex_attention called")
 @pytest.mark.parametrize("way", READY_MADE)
-def test_pytorchs_own_attention_is_refused_and_a_sign(way):
+def test_pytorchs_own_attention_is_refused_and_a_sign(ready_made, way):
     attend = "def attend(q, k, v, seen):" + READY_MADE[way]
     names = {}
     exec(solved("1_heads_and_masks", "imports"), names)
@@ -331,9 +351,8 @@ def test_pytorchs_own_attention_is_refused_and_a_sign(way):
     seen = torch.rand(2, 5, 7) < 0.6
     exec(solved("1_heads_and_masks", "attend").replace("attend", "right"), names)
     torch.testing.assert_close(names["attend"](q, k, v, seen), names["right"](q, k, v, seen))
-    (found,) = verdicts("1_heads_and_masks", {"attend": attend}).values()
-    assert found["score"] == 0
-    assert re.search("PyTorch's own attention|where nothing is written down", found["message"])
+    assert ready_made[way]["score"] == 0
+    assert re.search("PyTorch's own attention|where nothing is written down", ready_made[way]["message"])
     assert reaching({"attend": attend})
 
 
@@ -399,30 +418,45 @@ def test_a_memory_in_one_tensor_is_as_right_as_in_a_list():
     assert (found["score"], found["message"]) == (5, "right")
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        "y = torch.empty(*x.shape[:2], W.shape[1])\n    y.copy_(x @ W)\n    y.mul_(1.0)",
-        "made = torch.nn.Linear(*W.shape, bias=False)\n    made.weight.copy_(W.T)\n    y = made(x)",
-    ],
-)
-def test_a_tensor_that_is_filled_in_inference_mode_costs_no_points(body):
-    source = f"""
+IN_INFERENCE_MODE = """
 @torch.inference_mode()
 def project(x, W, n_head):
-    {body}
+    BODY
     return y.unflatten(-1, (n_head, -1)).transpose(1, 2)
 """
-    found = verdicts("1_heads_and_masks", {"project": source})["project"]
-    assert (found["score"], found["message"]) == (4, "right")
+FILLED = [
+    "y = torch.empty(*x.shape[:2], W.shape[1])\n    y.copy_(x @ W)\n    y.mul_(1.0)",
+    "made = torch.nn.Linear(*W.shape, bias=False)\n    made.weight.copy_(W.T)\n    y = made(x)",
+]
 
 
-@pytest.mark.parametrize(
-    "compiled",
-    ["@torch.compile\n{}", "@torch.compile(dynamic=True)\n{}", "{}\nlook_back = torch.compile(look_back)"],
+@pytest.fixture(scope="module")
+def filled():
+    ways = {body: IN_INFERENCE_MODE.replace("BODY", body) for body in FILLED}
+    return verdicts_of_ways("1_heads_and_masks", "project", ways)
+
+
+@pytest.mark.parametrize("body", FILLED)
+def test_a_tensor_that_is_filled_in_inference_mode_costs_no_points(filled, body):
+    assert (filled[body]["score"], filled[body]["message"]) == (4, "right")
+
+
+COMPILED = (
+    "@torch.compile\n{}",
+    "@torch.compile(dynamic=True)\n{}",
+    "{}\nlook_back = torch.compile(look_back)",
 )
-def test_a_function_for_torchs_compiler_runs_as_it_is_written(compiled):
-    (found,) = verdicts("3_memory", {"look": compiled.format(solved("3_memory", "look"))}).values()
+
+
+@pytest.fixture(scope="module")
+def compiled():
+    ways = {way: way.format(solved("3_memory", "look")) for way in COMPILED}
+    return verdicts_of_ways("3_memory", "look", ways)
+
+
+@pytest.mark.parametrize("way", COMPILED)
+def test_a_function_for_torchs_compiler_runs_as_it_is_written(compiled, way):
+    found = compiled[way]
     assert (found["score"], found["message"], found["left_out"]) == (7.0, "right", [])
 
 
