@@ -13,7 +13,6 @@ from html import escape
 from typing import Any, TypeVar, cast
 
 import torch
-from IPython.display import Markdown, display
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -72,6 +71,8 @@ def use(attempt: Any, check: Callable[[Any], Verdict], otherwise: Piece) -> Piec
 
     That is the learner's if it is right, else ``otherwise``, so that a notebook with blanks runs to its end.
     """
+    from IPython.display import Markdown, display  # here, since the marking loads this file and has no pages
+
     verdict = check(attempt)
     below = "Your function" if verdict.right else "The package's function"
     display(verdict, Markdown(f"*{below} is used in the cells below.*"))  # type: ignore[no-untyped-call]
