@@ -15,6 +15,7 @@ from textwrap import dedent
 from zipfile import ZipFile, ZipInfo
 
 import nbformat
+import nbgrader.api
 import pytest
 from nbformat.v4 import new_code_cell
 from nbgrader.api import Gradebook
@@ -55,6 +56,24 @@ def built(tmp_path_factory):
     (course / "students.csv").write_text(STUDENTS)
     (course / "course.toml").write_text(RULES)
     return course
+
+
+@pytest.fixture(scope="module", autouse=True)
+def compiled_once():
+    """Each gradebook compiles the same statements to SQL; here what one compiled serves all that follow."""
+    create = nbgrader.api.create_engine
+    first = create("sqlite://")
+    first.connect().close()
+
+    def create_engine(*args, **options):
+        engine = create(*args, **options)
+        engine.dialect, engine._compiled_cache = first.dialect, first._compiled_cache
+        return engine
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(nbgrader.api, "create_engine", create_engine)
+        patch.setattr("minitxl.files._sync", lambda *_: None)  # no machine loses power here
+        yield
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -3,6 +3,7 @@
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 UNREADABLE = (SyntaxError, ValueError, RecursionError, MemoryError)
 """Errors of reading code that is none."""
@@ -27,6 +28,12 @@ class Names:
         values = (name for node in statements for name in of_statement(node))
         modules = {name: path for node in statements for name, path in _imported_by(node)}
         return cls(frozenset(values), frozenset(name for tree in trees for name in members(tree)), modules)
+
+    @classmethod
+    @lru_cache(maxsize=1024)
+    def of_cell(cls, source: str) -> "Names":
+        """Return what one cell defines; most of these stand in each student's notebook as they were given."""
+        return cls.of_cells([source])
 
 
 NO_NAMES = Names()

@@ -10,7 +10,7 @@ import json
 import re
 import warnings
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -222,7 +222,7 @@ class Handed:
                 continue
             theirs = self.assignment.cells.get(str(flags(cell).get("grade_id", "")))
             is_test = theirs is not None and flags(theirs)["grade"]
-            names = Names.of_cells([cell.source])
+            names = Names.of_cell(cell.source)
             kind_of |= dict.fromkeys([*names.values, *names.modules], TESTED if is_test else CHECKED)
         return kind_of
 
@@ -246,6 +246,7 @@ class Handed:
         return "\n\n".join(str(cell.source) for cell in self.notebook.cells)
 
 
+@cache
 def graded(source: str) -> tuple[ast.Module, tuple[str, str, str]]:
     """Return a hidden test without its last line, and this line's marking, function and trial."""
     tree = ast.parse(source)
