@@ -47,7 +47,8 @@ class Remote:
             finally:
                 self.is_called = True
         except (Gone, MarkAgainError):
-            self.worker.stop()
+            if not (self.is_missing or self.undefined):  # a worker without the function is as good as before
+                self.worker.stop()
             raise
         except Exception as error:  # is kept, and would keep by its frames all tensors of the call
             raise error.with_traceback(None) from None
