@@ -143,7 +143,7 @@ def outcomes(
 
     With ``may_change``, arguments count as unchanged, whatever the attempt did to its copies of them.
     """
-    models = _copies(_models(cases))
+    models = copies_of(_models(cases))
 
     def outcome(index: int) -> Outcome:
         result, given = _outcome(attempt, cases[index], models)
@@ -179,7 +179,7 @@ def _models(cases: Iterable[tuple[Any, ...]]) -> Iterator[nn.Module]:
     return (one for case in cases for one in case if isinstance(one, nn.Module))
 
 
-def _copies(models: Iterable[nn.Module]) -> dict[int, nn.Module]:
+def copies_of(models: Iterable[nn.Module]) -> dict[int, nn.Module]:
     """Return copies of models by the identity of each.
 
     Their empty dicts, as of hooks, are copied beforehand: deepcopy would take four times as long for a model.

@@ -56,6 +56,16 @@ def test_predictions_are_judged_on_their_own_merits():
         assert f"| `{question.name}` |" in PAGE.cells["predict"]
 
 
+BY_HAND = "who-sees", "perturb", "backward", "agree", "formula"
+
+
+@pytest.fixture(scope="module")
+def by_hand():
+    """The names after the hand-built pieces, which agree."""
+    return PAGE.run(*BY_HAND)
+
+
+@pytest.mark.usefixtures("by_hand")
 @pytest.mark.parametrize(
     ("cell", "right", "wrong"),
     [
@@ -69,24 +79,21 @@ def test_predictions_are_judged_on_their_own_merits():
     ],
 )
 def test_the_hand_built_pieces_agree_or_the_notebook_stops(cell, right, wrong):
-    needed = ["who-sees", "perturb", "backward", "agree", "formula"]
-    PAGE.run(*needed)
     broken = PAGE.cells[cell].replace(right, wrong)
     assert broken != PAGE.cells[cell]
     with pytest.raises(AssertionError):
-        PAGE.run(*(broken if name == cell else name for name in needed))
+        PAGE.run(*(broken if name == cell else name for name in BY_HAND))
 
 
 @pytest.mark.parametrize(("n_layer", "seg_len", "mem_len"), [(1, 4, 4), (2, 3, 5), (3, 4, 0)])
-def test_perturbation_and_backward_by_hand_equal_the_packages(n_layer, seg_len, mem_len):
-    space = PAGE.run("who-sees", "perturb", "backward", "agree")
-    model, lengths = space["random_model"](n_layer), {"seg_len": seg_len, "mem_len": mem_len}
+def test_perturbation_and_backward_by_hand_equal_the_packages(by_hand, n_layer, seg_len, mem_len):
+    model, lengths = by_hand["random_model"](n_layer), {"seg_len": seg_len, "mem_len": mem_len}
     tokens = torch.arange(5 * seg_len) * 7 % 11
     changed = dependency_reach.changes(model, tokens, **lengths) > 0
-    assert torch.equal(space["perturb"](model, tokens, **lengths), changed)
+    assert torch.equal(by_hand["perturb"](model, tokens, **lengths), changed)
     for update in (memory.extend, dependency_reach.extend_with_gradient):
         norms = dependency_reach.gradients(model, tokens, update=update, **lengths)
-        torch.testing.assert_close(space["backward"](model, tokens, update=update, **lengths), norms)
+        torch.testing.assert_close(by_hand["backward"](model, tokens, update=update, **lengths), norms)
 
 
 @pytest.mark.parametrize("window", ["none", 3])

@@ -71,8 +71,10 @@ def test_xl_is_held_against_shaw_by_the_rule_and_another_verdict_stops_the_noteb
 
 @pytest.fixture
 def trained(in_the_notebooks_folder, monkeypatch):
-    """Return a function that trains the three pairs for a few steps, reads a few segments with each, and gives
-    the names after that."""
+    """Return a function that trains the three pairs for a few steps and reads a few tokens with each.
+
+    It gives the names after that.
+    """
     monkeypatch.setenv("MINITXL_PROFILE", "quick")
     before = run("corpus = corpora.embedded()", CELLS["figure"], CELLS["segments"])
     before["corpus"] = replace(before["corpus"], test=before["corpus"].test[:1025])

@@ -59,6 +59,13 @@ def test_the_exact_window_is_the_experiments():
         assert PAGE.solution("exercise-window")(n_layer, attention_len) == expected
 
 
+@pytest.fixture(scope="module")
+def read_by_hand():
+    """The names after a reading by hand, which equals the package's."""
+    return PAGE.run("read", "read-equal")
+
+
+@pytest.mark.usefixtures("read_by_hand")
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
@@ -68,7 +75,6 @@ def test_the_exact_window_is_the_experiments():
     ],
 )
 def test_the_reading_by_hand_equals_the_packages_or_the_notebook_stops(right, wrong):
-    PAGE.run("read", "read-equal")
     broken = PAGE.cells["read"].replace(right, wrong, 1)
     assert broken != PAGE.cells["read"]
     with pytest.raises(AssertionError):
@@ -198,8 +204,8 @@ def test_the_calculator_shows_what_the_package_counts(n_layer, d_model, attentio
     assert "evaluation, 0 times" not in picture.alt
 
 
-def test_every_log_probability_is_the_same_for_every_cut_only_with_one_window():
-    scope = PAGE.run("read", "read-equal", "text = text[:65]", "cuts", "cuts-figure")
+def test_every_log_probability_is_the_same_for_every_cut_only_with_one_window(read_by_hand):
+    scope = PAGE.run("text = text[:65]", "cuts", "cuts-figure", **read_by_hand)
     assert max(scope["equal"]) < 1e-10 < min(scope["changes"])
     picture = sliding_and_cached.cuts({"cut": [2, 3], "equal": [0.0, 1e-15], "changes": [0.5, 0.25]})
     drawn = {line.get_label(): line.get_ydata().tolist() for line in picture.figure.axes[0].lines}

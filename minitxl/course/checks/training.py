@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn.utils import clip_grad_norm_
 
 from minitxl.config import ModelConfig
-from minitxl.course.checker import Verdict
+from minitxl.course.checker import Verdict, copies_of
 from minitxl.course.checks.training_bugs import (
     BUGS,
     OTHERS,
@@ -185,13 +185,16 @@ def _task(steps: int) -> dict[str, Any]:
     return {"model": model, "segments": [Segment(*piece) for piece in pieces], "rates": rates}
 
 
+_known_task = cache(_task)
+"""The task of our own trainers, which leave it as it is."""
+
+
 def _outcome(
     trainer: Trainer, task: Mapping[str, Any], *, mem_len: int = 6, clip: float = 0.5
 ) -> tuple[Any, list[Tensor]]:
     """Return the trainer's losses and the weights it leaves, or its error about an older graph."""
     with torch.random.fork_rng(devices=[]):
-        model = TransformerLM(task["model"].config).double()
-        model.load_state_dict(task["model"].state_dict())
+        (model,) = copies_of([task["model"]]).values()
         torch.manual_seed(1)
         returned: Any = GONE
         try:
@@ -207,7 +210,7 @@ def _of_bugs(
     bugs: frozenset[str], steps: int, *, mem_len: int = 6, clip: float = 0.5
 ) -> tuple[Any, list[Tensor]]:
     """Return the outcome of the trainer with these bugs, which every attempt is compared with."""
-    return _outcome(with_bugs(bugs), _task(steps), mem_len=mem_len, clip=clip)
+    return _outcome(with_bugs(bugs), _known_task(steps), mem_len=mem_len, clip=clip)
 
 
 def _close(one: tuple[Any, list[Tensor]], other: tuple[Any, list[Tensor]]) -> bool:
