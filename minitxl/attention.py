@@ -26,8 +26,8 @@ only on [memory ∘ x] (memory and x joined along the tokens) and on the query's
 and x begins makes no difference.
 
 Training, evaluation and generation run the same equations in other modules, those of ``fast``. (Shaw's
-attention runs there as it is written here; ``fast.eager`` says when the others do.) To step through this
-file, call a model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
+attention runs there as it is written here; ``fast.eager`` says when the others, too, run as written here.) To
+step through this file, call a model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
 """
 
 from math import sqrt

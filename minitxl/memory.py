@@ -8,8 +8,8 @@ stop-gradient: ``extend`` returns a detached tensor.
 
 Memory is one tensor [layer batch mem model], of all layers. ``memory[n]`` holds the inputs of ``blocks[n]``
 in earlier segments, the paper's h^n: the embeddings for n = 0, and the outputs of ``blocks[n-1]`` for n > 0.
-Absolute positions that layer n adds are included. (The paper counts layers from 1:
-``blocks[n]`` is its layer n + 1, whose input is h^n.)
+If ``blocks[n]`` adds absolute positions to its input, ``memory[n]`` has them too. (The paper counts layers
+from 1: ``blocks[n]`` is its layer n + 1, whose input is h^n.)
 
 Memory holds no keys and values: each segment projects the memory with the current W_k and W_v (in XL, W_kE
 and W_v). So W_k and W_v, and in pre-norm the LayerNorm before them, learn from the tokens in memory too. No

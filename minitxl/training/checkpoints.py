@@ -1,7 +1,7 @@
 """Checkpoints: named tensors and a description of them, in one safetensors file.
 
 Nothing here can run code on reading. The file carries a SHA-256 over its tensors and its
-description, so a flipped bit is noticed wherever it lies. Every weight must be finite.
+description, so a flipped bit that changes any value is noticed. Every weight must be finite.
 """
 
 import hashlib

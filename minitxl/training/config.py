@@ -31,7 +31,8 @@ class TrainConfig:
     schedule: Literal["cosine", "constant", "inv_sqrt"] = "cosine"
     """After the warm-up the rate falls along a cosine to eta_min, stays, or falls as √(warmup / step)."""
     eta_min: float = 0.0
-    """Rate at the end of the cosine and of the last decay; the inverse square root falls no lower."""
+    """Rate at the end of the cosine, and of the decay after ``decay_from``; the inverse square root falls no
+    lower."""
     schedule_steps: int | None = None
     """Step at which the cosine reaches eta_min, where the rate then stays; none means the last step."""
     decay_from: int | None = None
@@ -52,8 +53,8 @@ class TrainConfig:
     """Steps between validations."""
     validate_tokens: int = 8192
     """Tokens scored at each validation. A text that is not longer is scored whole, but for a few tokens at
-    its end that don't fill all lanes. Of a longer one, 8 lanes or more from all over it are scored, if there
-    are so many tokens to score."""
+    its end that don't fill all lanes. Of a longer one, 8 lanes or more from all over it are scored (fewer if
+    this number is below 8)."""
     validate_attention_lens: tuple[int, ...] = ()
     """Further numbers of keys to validate with: each query sees so many, itself included."""
     seed: int = 0

@@ -1,8 +1,8 @@
 """Ranks: the processes of one training, as ``torchrun`` starts them. Without it there is one.
 
-Each rank reads its own lanes with its own memory. Gradients are averaged over the ranks by
-DistributedDataParallel, sums and flags by the functions here; with one rank all of them
-return what they are given.
+Each rank reads its own lanes with its own memory. DistributedDataParallel averages the gradients over the
+ranks. ``summed``, ``largest`` and ``gathered`` combine other values; with one rank they return what they are
+given.
 """
 
 import os

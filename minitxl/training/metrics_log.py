@@ -18,7 +18,7 @@ from minitxl.training.step import Record, Run
 LOG = "log.jsonl"
 BOARD = "tensorboard"
 LINE = {"step": fields.whole(0), "elapsed": fields.number(0)}
-"""Values of a line that a run which goes on must be able to read."""
+"""What a resumed run reads in each line."""
 LARGEST_EXPONENT = 1000.0
 """Bits per token whose perplexity still is a number."""
 
@@ -36,7 +36,7 @@ class Line(NamedTuple):
     gradient_norm: float
     """Norm of the last step's gradient, before clipping."""
     tokens_per_second: float
-    """Tokens read by all processes together, in the seconds of the steps."""
+    """Tokens read by all processes together, per second of training steps: validation does not count."""
     elapsed: float
     """Seconds since the run began, without those between an interruption and its resume."""
     valid_bits: float | None = None

@@ -4,7 +4,7 @@ Memory is one tensor for all lanes of a batch. If one lane begins a new text, as
 episode, its old states stay in the tensor, and a mask hides them from the lane:
 
     memory, memory_mask = None, None
-    for tokens, targets, begins in episodes:  # [batch seg] twice; [batch]: True for a lane that begins here
+    for tokens, targets, begins in episodes:  # begins: [batch], True for a lane whose text begins here
         memory_mask = reset_mask(memory, begins, memory_mask)
         key_mask, memory_mask = extend_mask(memory_mask, batch=batch, seg_len=seg_len, mem_len=mem_len)
         losses, states = model.token_losses(tokens, targets, memory, key_mask=key_mask)

@@ -10,7 +10,8 @@ tensorboard                      the same for TensorBoard, where it was asked fo
 .lock                            held by the process that trains
 
 A folder is checked before anything in it is changed. With its first checkpoint, that of step 0, it is the
-folder of a run. Without a checkpoint it must be empty. Only files of these names are ever written or removed.
+folder of a run. Without a checkpoint it must be empty, but for what a killed run left. Only
+files of these names, half-written ones included, are ever written or removed.
 """
 
 import re

@@ -1,4 +1,5 @@
-"""Text, tokens and preset of a run: part of each of its checkpoints, and compared where it goes on."""
+"""Text, tokens and preset of a run: part of each of its checkpoints. A resumed run compares them with
+the given text."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -51,9 +52,9 @@ class RunInfo:
     def check(self, other: "RunInfo", folder: Path) -> None:
         """Raise a ValueError unless the run in this folder, which is ``self``, may go on with the other."""
         if (other.unit, other.vocabulary) != (self.unit, self.vocabulary):
-            got = "a text with others" if other.unit == self.unit else f"a text in {other.unit}"
+            got = "another vocabulary" if other.unit == self.unit else f"a text in {other.unit}"
             raise ValueError(
-                f"the text must be in the {self.unit} of the run in {folder}, got {got}; "
+                f"the text must have the vocabulary of the run in {folder}, in {self.unit}, got {got}; "
                 f"for another text use another folder"
             )
         if self.sha256 is not None and other.sha256 != self.sha256:

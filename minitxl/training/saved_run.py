@@ -116,7 +116,7 @@ def read(path: Path) -> tuple[checkpoints.Tensors, dict[str, Any]]:
     try:
         return checkpoints.read(path)
     except ValueError as error:
-        raise ValueError(f"{error}; without it the run goes on from the one before") from error
+        raise ValueError(f"{error}; if you delete it, the run resumes from the checkpoint before") from error
 
 
 def _copy_state(tensors: checkpoints.Tensors, run: Run, *, with_memory: bool) -> None:
@@ -127,7 +127,8 @@ def _copy_state(tensors: checkpoints.Tensors, run: Run, *, with_memory: bool) ->
             run.optimizer.state[parameter] = {m: value.to(run.device) for m, value in state.items()}
     if "memory" in tensors and with_memory:
         memory = tensors["memory"][:, distributed.share(run.settings.batch)].to(run.device)
-        # ``extend`` copies it besides: how a product rounds depends on where its numbers begin in RAM.
+        # ``extend`` also copies it out of the file's buffer. A product's rounding depends on where its
+        # numbers begin in RAM, and a resumed run has to round as one that was not interrupted.
         run.memory = extend(None, memory, mem_len=run.settings.mem_len)
     if run.average is not None and "averaged" in tensors:
         checkpoints.copy_model_tensors(tensors, run.average.module, checkpoints.AVERAGE)

@@ -1,4 +1,4 @@
-"""Learning rates by step: warm-up, a schedule, and a last decay where a run is brought to an end early."""
+"""Learning rates by step: warm-up, a schedule, and, with ``decay_from``, a linear decay to the last step."""
 
 from math import cos, pi, sqrt
 
@@ -6,7 +6,7 @@ from minitxl.training.config import TrainConfig
 
 
 def learning_rate(step: int, settings: TrainConfig) -> float:
-    """Return the rate of step 1, 2, …: the schedule's, or after ``decay_from`` that of the last decay."""
+    """Return the rate of step 1, 2, …: the schedule's, or after ``decay_from`` that of the linear decay."""
     first = settings.decay_from
     if first is None or step <= first:
         return _scheduled(step, settings)

@@ -17,7 +17,8 @@ ignored, as part of the same wish to stop."""
 
 @dataclass
 class Stop:
-    """The signal that arrived, in plain attributes, which a handler interrupted by another can set."""
+    """The signal that arrived. Its attributes are plain numbers: if one handler interrupts another, both can
+    still set them."""
 
     number: int = 0
     """0 while there was none."""
@@ -30,7 +31,7 @@ def watching(outer: Stop | None = None) -> Iterator[Stop]:
     """Yield a ``Stop`` that holds the first signal to stop, however many arrive and however fast.
 
     Signals that the process ignores, as a hangup under nohup, stay ignored. Afterwards the handlers are those
-    of before. A block within another is handed the outer one's ``Stop``, and yields it. Outside of the main
+    of before. An inner ``watching(outer)`` yields the ``Stop`` of the outer block. Outside of the main
     thread, which alone has signals, nothing is ever noted.
     """
     if outer is not None:

@@ -24,7 +24,7 @@ def skeleton(config: ModelConfig) -> TransformerLM:
 
 
 def parameter_count(config: ModelConfig) -> int:
-    """Return the number of parameters, without making any: all layers have as many."""
+    """Return the number of parameters, without making any: each further layer adds the same number."""
     one, two = (_count(replace(config, n_layer=layers)) for layers in (1, 2))
     return one + (config.n_layer - 1) * (two - one)
 

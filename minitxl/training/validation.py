@@ -15,10 +15,11 @@ from minitxl.training import distributed
 from minitxl.training.config import TrainConfig
 
 SPANS = 8
-"""How often memory and segment fit into a lane, where the tokens suffice: the lane's start, which is
-read without memory, is an eighth of it at most."""
+"""If the tokens suffice, a lane is at least this many times as long as segment and memory together. So its
+start, which is read without memory, is an eighth of it at most."""
 FEWEST_LANES = 8
-"""Fewest lanes of a subset of part of the text. Where tokens are few, the lanes are shorter, not fewer."""
+"""Fewest lanes where only part of the text is scored. If tokens are few, the lanes are shorter; there are
+fewer lanes only if there are fewer tokens than this."""
 
 
 class Subset(NamedTuple):
@@ -58,8 +59,9 @@ def subset_of(stream: Tensor, settings: TrainConfig) -> Subset:
     """Return the lanes in which the subset is read: the same lanes for training's memory and for longer ones.
 
     There are as many lanes as in training, if each then holds ``SPANS`` times segment and memory. Otherwise
-    there are fewer, as many as hold that. A subset of part of the text has ``FEWEST_LANES`` at least, even if
-    they are shorter; the whole text may be one lane. Tokens that don't fill all lanes are left out.
+    there are fewer, as many as hold that. If only part of the text is scored, there are ``FEWEST_LANES``
+    lanes at least, even if they are shorter, or one for each token; the whole text may be one lane. Tokens
+    that don't fill all lanes are left out.
     """
     there = len(stream) - 1
     tokens = min(settings.validate_tokens, there)

@@ -589,7 +589,7 @@ def test_flipped_bits_of_a_checkpoint_never_change_where_a_run_goes_on(here, cap
     for command in ("train", "evaluate", "generate"):
         sentence = refusal(capsys, command, here / "bytes")
         assert (
-            f"{path} is damaged: its content does not match its SHA-256; without it the run goes on"
+            f"{path} is damaged: its content does not match its SHA-256; if you delete it, the run resumes"
             in sentence
         )
     assert tree(here) == before

@@ -144,7 +144,9 @@ def test_a_damaged_checkpoint_is_refused_and_the_one_before_goes_on(tmp_path):
     damaged[-1] ^= 1
     run_folder.newest(tmp_path).write_bytes(damaged)
     for read in (lambda: resume(run_folder.newest(tmp_path)), lambda: run_folder.trained(tmp_path)):
-        with pytest.raises(ValueError, match=r"is damaged.*without it the run goes on from the one before"):
+        with pytest.raises(
+            ValueError, match=r"is damaged.*if you delete it, the run resumes from the checkpoint before"
+        ):
             read()
     run_folder.newest(tmp_path).unlink()
     run = resume(run_folder.newest(tmp_path))
