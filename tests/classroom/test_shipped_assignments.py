@@ -273,17 +273,18 @@ def verdicts(name, parts, *, top=""):
     return {part["cell"].removesuffix("-test"): part for part in found}
 
 
-def verdicts_of_ways(name, cell, ways):
-    """Return the verdict of each way to write a function: one submission has all, by names of their own."""
+def verdicts_of_ways(name, ways, seed=11):
+    """Return the verdict of each way, a cell and its source: one submission has all, by other names."""
     assignment = Assignment(name, read(FOLDER / f"{name}.ipynb"))
-    (test,) = (test for test in assignment.tests if test["cell"] == f"{cell}-test")
-    function = trial_of(assignment.imports, test["source"])[1]
+    test_of = {test["cell"].removesuffix("-test"): test for test in assignment.tests}
     cells, tests = [("imports", assignment.imports)], []
-    for number, source in enumerate(ways.values()):
+    for number, (cell, source) in enumerate(ways.values()):
+        test = test_of[cell]
+        function = trial_of(assignment.imports, test["source"])[1]
         cells.append((f"{cell} {number}", re.sub(rf"\b{function}\b", f"{function}_{number}", source)))
         graded = test["source"].replace(f"grade({function}, ", f"grade({function}_{number}, ")
         tests.append(test | {"cell": f"{cell} {number}", "source": graded})
-    job = {"owner": "ada", "cells": cells, "tests": tests, "imports": assignment.imports, "seed": 11}
+    job = {"owner": "ada", "cells": cells, "tests": tests, "imports": assignment.imports, "seed": seed}
     return dict(zip(ways, judged(job, strongest()), strict=True))
 
 
@@ -336,8 +337,8 @@ def test_a_wrong_function_with_a_list_of_numbers_is_not_said_to_take_numbers_out
 
 @pytest.fixture(scope="module")
 def ready_made():
-    ways = {way: f"def attend(q, k, v, seen):{body}" for way, body in READY_MADE.items()}
-    return verdicts_of_ways("1_heads_and_masks", "attend", ways)
+    ways = {way: ("attend", f"def attend(q, k, v, seen):{body}") for way, body in READY_MADE.items()}
+    return verdicts_of_ways("1_heads_and_masks", ways)
 
 
 @pytest.mark.filterwarnings("ignore:flex_attention called")
@@ -432,8 +433,8 @@ FILLED = [
 
 @pytest.fixture(scope="module")
 def filled():
-    ways = {body: IN_INFERENCE_MODE.replace("BODY", body) for body in FILLED}
-    return verdicts_of_ways("1_heads_and_masks", "project", ways)
+    ways = {body: ("project", IN_INFERENCE_MODE.replace("BODY", body)) for body in FILLED}
+    return verdicts_of_ways("1_heads_and_masks", ways)
 
 
 @pytest.mark.parametrize("body", FILLED)
@@ -450,8 +451,8 @@ COMPILED = (
 
 @pytest.fixture(scope="module")
 def compiled():
-    ways = {way: way.format(solved("3_memory", "look")) for way in COMPILED}
-    return verdicts_of_ways("3_memory", "look", ways)
+    ways = {way: ("look", way.format(solved("3_memory", "look"))) for way in COMPILED}
+    return verdicts_of_ways("3_memory", ways)
 
 
 @pytest.mark.parametrize("way", COMPILED)

@@ -1,12 +1,11 @@
 """Ways to stop a gradient, in assignment 3 and in the sandbox: what is right in PyTorch is right there."""
 
-import re
 from pathlib import Path
 
 import pytest
+from test_shipped_assignments import verdicts_of_ways
 
-from minitxl.course.marking.isolation import strongest
-from minitxl.course.marking.judge import judged, trial_of
+from minitxl.course.marking.judge import trial_of
 from minitxl.course.marking.notebooks import Assignment, read
 
 PATH = Path(__file__).parents[2] / "notebooks" / "assignments" / "3_memory.ipynb"
@@ -48,18 +47,6 @@ def cell(name, *changes, before="", top=""):
 
 
 TESTS = {test["cell"].removesuffix("-test"): test for test in SHEET.tests}
-
-
-def verdicts(ways):
-    """Return the verdict of the marking on each way: one submission with all, each under names of its own."""
-    cells, tests = [("imports", SHEET.imports)], []
-    for number, (name, source) in enumerate(ways.values()):
-        function = trial_of(SHEET.imports, TESTS[name]["source"])[1]
-        cells.append((f"{name} {number}", re.sub(rf"\b({function}|Stop)\b", rf"\1_{number}", source)))
-        test = TESTS[name]["source"].replace(f"grade({function}, ", f"grade({function}_{number}, ")
-        tests.append(TESTS[name] | {"cell": f"{name} {number}", "source": test})
-    job = {"owner": "ada", "cells": cells, "tests": tests, "imports": SHEET.imports, "seed": SEED}
-    return dict(zip(ways, judged(job, strongest()), strict=True))
 
 
 def in_plain_pytorch(name, source, seed):
@@ -158,12 +145,13 @@ for line in OFF:
     MORE[line] = "look", cell("look", ("memory.detach()", "memory"), before=switched)
 for name, stop in STOPS.items():
     for slope in SLOPES:
-        MORE[f"{name}: {slope}"] = name, cell(name, stop, top=A_FUNCTION.replace("SLOPE", slope))
+        source = cell(name, stop, top=A_FUNCTION.replace("SLOPE", slope))
+        MORE[f"{name}: {slope}"] = name, source.replace("Stop", f"Stop{len(MORE)}")
 
 
 @pytest.fixture(scope="module")
 def parts():
-    return verdicts(WAYS | MORE)
+    return verdicts_of_ways(PATH.stem, WAYS | MORE, SEED)
 
 
 @pytest.mark.parametrize("way", WAYS)

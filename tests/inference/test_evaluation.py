@@ -1,3 +1,4 @@
+from functools import cache
 from math import exp, log
 
 import pytest
@@ -17,6 +18,12 @@ def loss_after(model, context: torch.Tensor, target: torch.Tensor) -> float:
     return -model(context[None])[0][0, -1, target].item()
 
 
+@cache
+def loss_at(begin: int, target: int) -> float:
+    """Return the loss of the stream's token at ``target`` after those from ``begin`` on."""
+    return loss_after(unchanged_model(), STREAM[begin:target], STREAM[target])
+
+
 @settings(max_examples=25)
 @given(time=st.integers(2, 40), attention_len=st.integers(1, 9), batch=st.integers(1, 5), data=st.data())
 def test_sliding_scores_each_target_once_from_the_window_it_falls_in(time, attention_len, batch, data):
@@ -26,8 +33,7 @@ def test_sliding_scores_each_target_once_from_the_window_it_falls_in(time, atten
     expected = []
     for target in range(1, time):
         window = max(0, -(-(target - attention_len) // stride))  # the first window that reaches it
-        context = stream[window * stride : target]
-        expected.append(loss_after(model, context, stream[target]))
+        expected.append(loss_at(window * stride, target))
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-10)
 
 
@@ -49,12 +55,18 @@ def test_stride_of_a_whole_window_is_cached_evaluation_without_memory():
         torch.testing.assert_close(isolated, no_memory, rtol=0, atol=1e-10)
 
 
+@cache
+def losses_of_the_whole(window):
+    """Return the losses of the stream that is read as one segment."""
+    how = EvaluateConfig(len(STREAM), window - 1, window)
+    return cached_losses(unchanged_model(attention="xl"), STREAM, how)
+
+
 @given(seg_len=st.integers(1, 45), window=st.integers(1, 12), spare=st.integers(0, 5))
 def test_cached_losses_with_a_window_do_not_depend_on_the_cut(seg_len, window, spare):
-    model = unchanged_model(attention="xl")
-    found = cached_losses(model, STREAM, EvaluateConfig(seg_len, window - 1 + spare, window))
-    whole = cached_losses(model, STREAM, EvaluateConfig(len(STREAM), window - 1, window))
-    torch.testing.assert_close(found, whole, rtol=0, atol=1e-10)
+    how = EvaluateConfig(seg_len, window - 1 + spare, window)
+    found = cached_losses(unchanged_model(attention="xl"), STREAM, how)
+    torch.testing.assert_close(found, losses_of_the_whole(window), rtol=0, atol=1e-10)
 
 
 def test_cached_evaluation_with_long_memory_equals_sliding_over_everything():
