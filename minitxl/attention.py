@@ -117,7 +117,9 @@ def masked_softmax(scores: Scores, mask: Mask | None) -> Weights:
     if mask is None:
         return scores.softmax(dim=-1)
     forbidden = rearrange(~mask, "batch query key -> batch 1 query key")
-    lowest = torch.finfo(scores.dtype).min  # and not -∞, which would give NaN to a query without a key
+    # Not -∞: the softmax of a query without a key would be NaN until the last step, and PyTorch's anomaly
+    # detection would stop there.
+    lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(forbidden, lowest).softmax(dim=-1).masked_fill(forbidden, 0.0)
 
 
@@ -213,8 +215,9 @@ class ShawAttention(nn.Module):
     a^K is added to keys and a^V to values. Shaw et al. count j - i, the negative of our distance, and clip it
     at ``max_distance``, which they call k. So each table has 2 · max_distance + 1 rows, which all heads
     share: the vector of the pair ij is row max_distance + clip(j - i, -max_distance, max_distance). (With a
-    smaller ``clamp_len``, j - i is clipped at that.) The causal language model uses rows 0 … max_distance, of
-    the pairs with j ≤ i. ``context_output`` without a mask is bidirectional and may use all.
+    smaller ``clamp_len``, j - i is clipped at that.) The causal language model uses only rows 0 …
+    max_distance, which belong to the pairs with j ≤ i. ``context_output`` without a mask is bidirectional and
+    may use all.
 
     No tensor [query key dim] is built: q is multiplied with each row of a_K once, and for each pair the
     product with the pair's row is picked out. For the values, a query's weights are first summed over the

@@ -49,7 +49,7 @@ class ModelConfig:
     """Number of T5's buckets (num_buckets). The first n_bucket // 2 buckets hold one distance each. Beyond
     them a bucket's number grows like the logarithm of the distance (``later_attention.T5Attention``)."""
     bucket_distance: int = 128
-    """T5's max_distance: the last bucket holds it, all greater distances, and as a rule some below it."""
+    """T5's max_distance: it and all greater distances are in the last bucket, as a rule with some smaller."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may override it."""
     share_biases: bool = True

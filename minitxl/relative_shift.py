@@ -5,7 +5,8 @@ matrix: see ``attention.XLAttention``). The product of a query at position i wit
 belongs to the key at i - d. So the row of each query but the last is moved left, until each product stands at
 its key.
 
-``fast`` runs a faster form of it on a CPU, in ``fast.cpu_attention``; on a GPU it runs this function.
+For several queries at once ``fast`` runs a faster form of it on a CPU, in ``fast.cpu_attention``, and this
+function on a GPU. For a single query, the last one, there is nothing to shift.
 """
 
 from einops import rearrange

@@ -34,7 +34,7 @@ def members(path: Path, *, leave_out: Collection[str] = ()) -> Iterator[Member]:
 
     Raises:
         ValueError: for an archive that is damaged or encrypted, for one that holds far more than its
-            size lets expect, and for members that lie outside its folder.
+            size suggests, and for members that lie outside its folder.
     """
     if path.suffix == ".zip":
         return _zip(path, leave_out)

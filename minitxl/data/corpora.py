@@ -69,15 +69,15 @@ def from_files(
 ) -> Corpus:
     """Return texts of your own, one after the other in the order of their paths; tokens are kept on disk.
 
-    Three files that are named alike but for the words train, valid and test are the splits, or the
-    files of folders of these names (``splits_of``); else the whole is cut 90/5/5. ``Corpus.summary``
+    The splits are three files that are named alike but for the words train, valid and test, or the files in
+    three folders of these names (``splits_of``). Else the whole is cut 90/5/5. ``Corpus.summary``
     says which file became which split.
 
     Args:
         paths: the files.
         unit: what a token is: bytes, characters or words. A line of words ends with ``<eos>``.
-        min_count: words that are rarer in the training text, or the whole that is cut, are
-            ``<unk>``; so are such characters with ``unknown``.
+        min_count: words that occur less often are ``<unk>``, and with ``unknown`` such characters, too. They
+            are counted in the training text, or in the whole if it is cut.
         unknown: give characters an ``<unk>`` too, which stands for all that the training text
             lacks; without it the vocabulary has the characters of all splits.
         vocabulary: that of a model, to read the texts in its ids; then nothing is counted.

@@ -46,7 +46,7 @@ class Corpus:
         return self._digests["whole"]
 
     def split_sha256(self, split: Split) -> str:
-        """Return the digest of one split, by which it is known in another text, or of the whole."""
+        """Return the digest of one split, or of the whole; another text that has the split gives the same."""
         return self._digests[split]
 
     def alike(self) -> list[tuple[Split, Split]]:

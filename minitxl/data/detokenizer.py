@@ -1,8 +1,8 @@
 """Words as people write them: the corpora hold "do n't" and "1 @,@ 000", and a reader wants don't and 1,000.
 
-The Penn Treebank cuts off what an apostrophe begins, and signs of money and percent; WikiText puts marks of
-punctuation apart, and @ around those within a word or a number. A text of one's own is cut at white space
-alone, so its words are written with a space between them.
+The Penn Treebank splits off endings that an apostrophe begins, such as 's, and signs of money and percent;
+WikiText puts marks of punctuation apart, and @ around those within a word or a number. A text of one's own is
+cut at white space alone, so its words are written with a space between them.
 """
 
 import re

@@ -177,7 +177,7 @@ def _reason(error: requests.RequestException) -> str:
         ((requests.Timeout, ReadTimeoutError), f"no answer within {SILENCE} seconds"),
         (requests.exceptions.ChunkedEncodingError, "it breaks off"),
         (requests.exceptions.ContentDecodingError, "its answer is packed in a way that can't be read"),
-        (requests.TooManyRedirects, "it sends from address to address"),
+        (requests.TooManyRedirects, "it redirects too often"),
         (requests.exceptions.InvalidSchema, "it sends to an address of another kind"),
         (requests.exceptions.SSLError, "no secure connection"),
         (NameResolutionError, "no such host is known, or there is no network"),

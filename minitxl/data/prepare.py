@@ -38,7 +38,7 @@ class Preparation:
     splits: tuple[Split, ...]
     spec: TokenizerSpec
     vocabulary: Vocabulary | None = None
-    """One that is given; None counts one, for other units than bytes."""
+    """A given vocabulary. With None it is counted from the text; bytes need none."""
     vocab_size: int | None = None
     """Number of symbols the vocabulary must have, where that is known."""
 
@@ -57,9 +57,10 @@ class Preparation:
             raise ValueError(f"{self.name} can't be prepared in {folder.parent}: {why}") from error
 
     def _vocabulary(self) -> Vocabulary | None:
-        """Return the words of the training text, or of the whole that is cut; the characters of all splits.
+        """Return the vocabulary of words or characters.
 
-        Characters are those of the training text where a symbol stands for all others.
+        Words are those of the training text, or of the whole if it is cut. Characters are those of all
+        splits, or of the training text if a symbol stands for all others.
         """
         spec = self.spec
         vocabulary = self.vocabulary

@@ -37,12 +37,12 @@ class Named(NamedTuple):
 def splits_of(paths: Sequence[Path], *, folder: bool) -> dict[Path, Split]:
     """Return the split of each file, or "whole" for all of them where no name says one.
 
-    Three files that are named alike but for a word, as ptb.train.txt, ptb.valid.txt and ptb.test.txt,
-    are the splits, or the files of three folders that are named so.
+    The splits are three files that are named alike but for a word, as ptb.train.txt, ptb.valid.txt and
+    ptb.test.txt, or the files in three folders with such names.
 
     Args:
         paths: the files.
-        folder: whether they are all that a folder holds; a file that is named alone is a whole,
+        folder: whether they are all that a folder holds. A single file that is given by its path is a whole,
             whatever its name.
 
     Raises:
@@ -66,7 +66,7 @@ def splits_of(paths: Sequence[Path], *, folder: bool) -> dict[Path, Split]:
     patterns = {word.pattern for word in named.values()}
     if len(named) == len(paths) == len(SPLITS) and {*splits.values()} == {*SPLITS} and len(patterns) == 1:
         return splits
-    # From here on no way of naming the splits fits. If names say all the same that the text is split, refuse.
+    # From here on no way of naming the splits fits. If names nevertheless say that the text is split, refuse.
     alike = any(
         len({word.split for word in named.values() if word.pattern == pattern}) > 1 for pattern in patterns
     )

@@ -109,7 +109,7 @@ def mapped(path: Path) -> Tokens:
             )
     except (ValueError, OSError) as error:
         raise ValueError(
-            f"{path} is not a whole file of tokens: {error}; without the folder {path.parent} it is made anew"
+            f"{path} is not a whole file of tokens: {error}; delete {path.parent}, and it is made anew"
         ) from error
     return torch.from_numpy(np.ndarray(size, dtype, buffer=content, offset=offset))
 

@@ -116,7 +116,7 @@ def from_counts(
 
     Frequent symbols come before rare ones. Equally frequent ones come in the order of ``counts``,
     for a counted text that of first appearance, as in the original PyTorch code. The released
-    weights order such words as Python 2's dictionaries did, which only their own vocabulary tells.
+    weights order such words as Python 2's dictionaries did, an order that only their own vocabulary has.
     ``unknown`` is dropped if it is not among the symbols.
     """
     counted = [symbol for symbol, count in counts.items() if count >= min_count and symbol not in first]
@@ -150,7 +150,8 @@ class Tokenizer:
         return self.unit.removesuffix("s")
 
     def encode(self, text: str) -> Int64[Tensor, "_"]:
-        """Return the ids of a text; a line break is that of the vocabulary's words, and stands between lines.
+        """Return the ids of a text; in words, a line break between two lines is the vocabulary's symbol for
+        it.
 
         So a last line without a line break ends without one, where a file's last line gets one.
         Bytes are those that were typed, even if they are not UTF-8.

@@ -4,8 +4,9 @@
     with bfloat16_products(): ...        the fast modules' products; sums, softmax and norms stay float32
 
 A number in bfloat16 has float32's range and 8 significant bits. The factors of a product are rounded to it,
-the terms are summed in float32, and the result is rounded once. Products whose factors are in bfloat16
-already need no switch: those of the backward pass, and of a model whose weights ``to_inference`` has rounded.
+the terms are summed in float32, and the result is rounded once. Products whose factors are already in
+bfloat16 need no switch: those of the backward pass, and of a model whose weights ``to_inference`` has
+rounded.
 """
 
 import json

@@ -11,9 +11,9 @@ products lie in RAM, row after row, as the padded matrix of Appendix B does, wit
 zeros. So ``rel_shift`` is a view that begins n_query numbers later. The products of the extra column end up
 at keys of the future, which are masked.
 
-**The backward pass** keeps the weights α, with dropout its mask, and nothing else of their size. With dS the
-gradient of the scores and S' = (q + v) rᵀ their padded product, dS' is dS written through the same view,
-d(q + v) = dS' r, and dr = dS'ᵀ (q + v).
+**The backward pass** keeps the weights α, and dropout's mask if there is dropout, and nothing else of their
+size. Let dS be the gradient of the scores, and S' = (q + v) rᵀ the padded product, before the shift. Then its
+gradient dS' is dS written through the same view, d(q + v) = dS' r, and dr = dS'ᵀ (q + v).
 
 **Names.** ``q_plus_u`` and ``q_plus_v`` are (q + u) / √d_head and (q + v) / √d_head, with the biases u and v;
 the paragraphs above leave the factor out.
@@ -234,7 +234,7 @@ def _in_chunks(chunk_heads: int, *tensors: Tensor | None) -> Iterator[tuple[Any,
 def _additive_mask(
     q: QueriesByHead, queries: slice, keys: slice, window: int | None, key_mask: KeyMask | None
 ) -> Float[Tensor, "#batch_head block n_masked"]:
-    """Return what is added to a block's last scores: 0, or the lowest number where a key is masked.
+    """Return what is added to the scores of a block's last keys: 0, or the lowest number for a masked key.
 
     Without window and key mask only the block's own keys need it: no earlier key is masked.
     """

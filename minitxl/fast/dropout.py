@@ -19,7 +19,7 @@ CHUNK_ELEMENTS = 2**16
 
 
 def dropout_mask(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]:
-    """Return a tensor like x of 0, where an element is dropped, and 1 / (1 - rate); its mean is 1."""
+    """Return a tensor shaped as x: 0 where an element is dropped, else 1 / (1 - rate). Its mean is near 1."""
     dtype = x.dtype if x.device.type != "cpu" else torch.promote_types(x.dtype, torch.float32)
     ones = torch.ones_like(x, dtype=dtype, memory_format=torch.contiguous_format)
     return dropout_(ones, rate) if is_eager(x) else functional.dropout(ones, rate)
@@ -36,7 +36,7 @@ def dropout_(x: Float[Tensor, "*shape"], rate: float) -> Float[Tensor, "*shape"]
         drawn = buffer[: -(-len(chunk) // 4)].random_(-(2**63), None)
         bits = numbers[: len(chunk)].copy_(drawn.view(torch.int16)[: len(chunk)])
         kept = chunk.to(bits.dtype)  # the chunk itself, but for formats of 16 bits
-        # The gradient of a threshold is 0 where its input is at most that, in one pass over the numbers.
+        # ``threshold_backward`` sets ``kept`` to 0 where ``bits`` are at most ``greatest_dropped``.
         torch.ops.aten.threshold_backward.grad_input(kept, bits, greatest_dropped, grad_input=kept)
         chunk.copy_(kept.mul_(inverse_keep_rate(rate)))
     return x

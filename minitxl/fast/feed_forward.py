@@ -2,8 +2,8 @@
 
 After ReLU and dropout, an entry of the hidden layer is positive where a gradient passes, and 0
 where none does; every gradient that passes is scaled by 1 / (1 - rate). So the output of ReLU and
-dropout is enough for the backward pass: neither dropout's mask nor the input of ReLU is saved, and
-each pass overwrites the hidden activation.
+dropout is enough for the backward pass: neither dropout's mask nor the input of ReLU is saved. The
+forward pass overwrites the hidden activation, and the backward pass its gradient.
 """
 
 from typing import Any

@@ -39,7 +39,7 @@ class AttentionInputs(NamedTuple):
     q_plus_u: Heads
     """(q + u) / √d_head; without u (ALiBi, T5) q / √d_head."""
     q_plus_v: Heads
-    """(q + v) / √d_head, as wide as r; where a distance is a number (ALiBi, T5) 1, and the width is 1."""
+    """(q + v) / √d_head, as wide as r. For ALiBi and T5, whose r has one number a distance, it is 1."""
     k: Keys
     values: Values
     r: ProjectedDistances

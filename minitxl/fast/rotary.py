@@ -20,7 +20,7 @@ Angles = Float[Tensor, "pos half"]
 
 
 def turn(x: Vectors, sin: Angles, cos: Angles) -> Vectors:
-    """Return R_p x_p for the position p of each row of the table, as ``rotate`` does."""
+    """Return R_p x_p for the position p of each row of sin and cos, as ``rotate`` does."""
     return Turn.apply(x, sin, cos) if x.requires_grad else _turned(x, sin, cos)  # type: ignore[no-untyped-call]
 
 

@@ -541,7 +541,7 @@ def test_damaged_tokens_are_refused_by_file_and_say_how_they_are_made_anew(folde
             "open": whole.replace(b"(120,)", b"(120, "),
         }[content]
     path.write_bytes(content)
-    sentence = f"{path} is not a whole file of tokens: .*; without the folder {path.parent} it is made anew"
+    sentence = f"{path} is not a whole file of tokens: .*; delete {path.parent}, and it is made anew"
     with pytest.raises(ValueError, match=sentence):
         corpora.from_files([tmp_path / "text"])
 

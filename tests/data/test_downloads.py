@@ -179,7 +179,7 @@ def test_a_length_that_is_no_number_is_ignored(site, tmp_path):
         (("stall", 1000), "no answer within 0.05 seconds"),
         (("gzip", 0), "its answer is packed in a way that can't be read"),
         (("redirect", 0), "it sends to an address of another kind"),
-        (("circle", 0), "it sends from address to address"),
+        (("circle", 0), "it redirects too often"),
     ],
 )
 def test_a_server_that_fails_is_told_apart(site, tmp_path, monkeypatch, fault, reason):
