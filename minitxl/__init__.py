@@ -31,7 +31,7 @@ tensors, ``files`` reads and writes files, ``allocator`` tells the C library to 
     training         train, stop and resume
     pretrained       published settings and published weights
     analysis         what a model uses and what it costs
-    experiments      a file for each question; its result is stored in the repository's folder ``figures``
+    experiments      a file for each question; its result is ``figures/NAME.json`` in the repository
     figures          draws stored results as pictures
     course           exercises, checks (``course.checks`` lists their files by notebook), widgets, the
                      dashboard, grading

@@ -51,7 +51,7 @@ class Partition:
         least_d_embed = self.div_val ** len(self.cutoffs)
         if self.d_embed < least_d_embed:
             rule = f"d_embed (or d_model in its place) must be {least_d_embed} or more"
-            reason = f"for all clusters to have a width with div_val = {self.div_val}"
+            reason = f"for the last cluster to be 1 wide or more with div_val = {self.div_val}"
             raise ValueError(f"{rule}, {reason}, got {self.d_embed}")
 
     @property

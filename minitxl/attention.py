@@ -26,7 +26,7 @@ only on [memory ∘ x] (memory and x joined along the tokens) and on the query's
 and x begins makes no difference.
 
 Training, evaluation and generation run the same equations in other modules, those of ``fast``. (Shaw's
-attention runs there as it is written here; ``fast.eager`` says when the others, too, run as written here.) To
+attention always runs as it is written here. The others do so in the cases that ``fast.eager`` names.) To
 step through this file, call a model that ``TransformerLM(config)`` returns, or ``fast.to_plain(model)``.
 """
 
@@ -117,8 +117,8 @@ def masked_softmax(scores: Scores, mask: Mask | None) -> Weights:
     if mask is None:
         return scores.softmax(dim=-1)
     forbidden = rearrange(~mask, "batch query key -> batch 1 query key")
-    # Not -∞: the softmax of a query without a key would be NaN until the last step, and PyTorch's anomaly
-    # detection would stop there.
+    # Not -∞: for a query without a key the softmax would be NaN. The last masked_fill would hide it, but
+    # PyTorch's anomaly detection would report it.
     lowest = torch.finfo(scores.dtype).min
     return scores.masked_fill(forbidden, lowest).softmax(dim=-1).masked_fill(forbidden, 0.0)
 

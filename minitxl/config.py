@@ -49,7 +49,7 @@ class ModelConfig:
     """Number of T5's buckets (num_buckets). The first n_bucket // 2 buckets hold one distance each. Beyond
     them a bucket's number grows like the logarithm of the distance (``later_attention.T5Attention``)."""
     bucket_distance: int = 128
-    """T5's max_distance: it and all greater distances are in the last bucket, as a rule with some smaller."""
+    """T5's max_distance. The last bucket holds it, all greater distances, and usually some smaller ones."""
     clamp_len: int | None = None
     """Keys at this distance or farther count as equally far (not in absolute); a call may override it."""
     share_biases: bool = True
@@ -67,7 +67,7 @@ class ModelConfig:
     cutoffs: tuple[int, ...] = ()
     """Adaptive embedding and softmax: the ids at which the clusters of rarer words begin."""
     div_val: int = 1
-    """Each cluster's embedding is narrower than that of the cluster before by this factor. If it is above 1,
+    """Each cluster's embedding is narrower, by this factor, than the previous cluster's. If it is above 1,
     each cluster has a projection to d_model, even if there is one cluster alone."""
     tie_embeddings: bool = True
     """The output layer uses the input embedding's matrix."""

@@ -59,8 +59,8 @@ def reach(offset: int, *, n_layer: int, seg_len: int, mem_len: int, window: int 
 
     The query stands at ``offset`` of its segment. A layer's farthest key is the oldest memory token, or the
     oldest token in the window, whichever is nearer. The state of that key depends, through the layer below,
-    on still earlier tokens. So each of the N layers adds one hop back, from where the hop before ended. With
-    o = offset, N = n_layer, L = seg_len, M = mem_len and W = window the reach is
+    on still earlier tokens. So each of the N layers adds one hop back, from where the previous hop ended.
+    With o = offset, N = n_layer, L = seg_len, M = mem_len and W = window the reach is
 
         o + M + (N - 1) · L · ⌈M / L⌉          without a window
         N · (W - 1)                            with a window of W ≤ M + 1

@@ -200,7 +200,7 @@ class TransformerLM(nn.Module):
         mem, seg = memory.shape[2], tokens.shape[1]
         mask_options = {name: options.get(name) for name in ("window", "key_mask")}
         mask = attention_mask(seg, mem + seg, **mask_options, device=tokens.device)
-        # Token i is key mem + i. tril(mem - 1) keeps the keys 0 … mem + i - 1, those before it.
+        # Token i is key mem + i, so ``tril(mem - 1)`` keeps the keys before it, 0 … mem + i - 1.
         return ~mask.tril(mem - 1).any(dim=-1)
 
     def add_positions(self, x: Hidden, *, layer: int) -> Hidden:
@@ -311,7 +311,7 @@ class TransformerLM(nn.Module):
     def _checked_inputs(
         self, tokens: Tokens, memory: Memory | None, options: AttentionOptions
     ) -> tuple[Memory, AttentionOptions]:
-        """Check all arguments. Return memory, empty in place of None, and options with clamp_len."""
+        """Check all arguments. Return memory (an empty one for None) and options with clamp_len."""
         self.check_segment_tokens(tokens)
         config, batch = self.config, len(tokens)
         memory = self.empty_memory(batch) if memory is None else memory

@@ -5,8 +5,8 @@ matrix: see ``attention.XLAttention``). The product of a query at position i wit
 belongs to the key at i - d. So the row of each query but the last is moved left, until each product stands at
 its key.
 
-For several queries at once ``fast`` runs a faster form of it on a CPU, in ``fast.cpu_attention``, and this
-function on a GPU. For a single query, the last one, there is nothing to shift.
+For several queries at once, ``fast`` runs this function on a GPU, and on a CPU a faster form of it, in
+``fast.cpu_attention``. For a single query, the last one, there is nothing to shift.
 """
 
 from einops import rearrange
@@ -31,8 +31,9 @@ def rel_shift(scores: Float[Tensor, "*batch query dist"]) -> Float[Tensor, "*bat
         4. cut what is left into rows of n_key = 3     b c 0 | d e f
 
     Why this moves row t by n_query - 1 - t: in the line of step 2, padded row t begins at entry
-    t·(n_key + 1). Row t of the result begins n_query - t entries after it, at entry n_query + t·n_key of the
-    same line. So the result skips the first n_query - t entries of the padded row: the zero, and
+    t·(n_key + 1). Row t of the result begins at entry n_query + t·n_key of the same line, since n_query
+    entries are dropped and t rows of n_key entries stand before it. That is n_query - t entries after the
+    beginning of padded row t. So the result skips the padded row's first n_query - t entries: the zero, and
     n_query - 1 - t products.
 
     Entries of keys after the query hold the padding zero and values of the next row; the mask hides them.

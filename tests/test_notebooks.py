@@ -131,6 +131,17 @@ def test_a_notebook_has_what_every_notebook_has(path):
 
 
 @every_notebook
+def test_the_source_that_a_notebook_shows_is_that_of_today(path):
+    package = [file.read_text("utf-8") for file in (ROOT / "minitxl").rglob("*.py")]
+    for cell in nbformat.read(path, as_version=4).cells:
+        if cell.cell_type == "code" and re.search(r"\bshow\(", cell.source):
+            (shown,) = (output.data["text/plain"].strip() for output in cell.outputs if "data" in output)
+            assert any(shown in text for text in package), (
+                f"store {path.name} anew: {cell.id} shows other source"
+            )
+
+
+@every_notebook
 def test_no_cell_asks_the_network_or_is_compared_output_by_output(path):
     cells = nbformat.read(path, as_version=4).cells
     for cell in cells:
