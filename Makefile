@@ -15,6 +15,7 @@ PIP_INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check 
 INSTALL_COURSE = { $(PIP_INSTALL) uv && $(BIN)/uv pip install --quiet --python $(BIN)/python $(EDITABLE) $(1); } \
 	2>/dev/null || $(PIP_INSTALL) $(EDITABLE) $(1)
 EDITABLE := --constraint constraints.txt --editable
+# In a variable, since in a call of INSTALL_COURSE a comma would end the argument.
 FOR_TESTS := '.[test,book,classroom]'
 READY := $(VENV)/ready
 READY_TEST := $(VENV)/ready-test

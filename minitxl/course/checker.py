@@ -210,6 +210,7 @@ def _cloned(value: Any) -> Iterator[Tensor]:
 
 
 def _expected(reference: Function, case: tuple[Any, ...]) -> Any:
+    """Return what is right in a case."""
     return reference(*_copied(case))
 
 

@@ -18,7 +18,7 @@ from minitxl.training.step import Record, Run
 LOG = "log.jsonl"
 BOARD = "tensorboard"
 LINE = {"step": fields.whole(0), "elapsed": fields.number(0)}
-"""What a resumed run reads in each line."""
+"""Fields of a line that a resumed run reads, and their rules."""
 LARGEST_EXPONENT = 1000.0
 """Bits per token whose perplexity still is a number."""
 

@@ -16,9 +16,9 @@ windows = st.none() | st.integers(1, 14)
 @given(
     encoding=st.sampled_from(list(ENCODINGS.values())),
     norm=st.sampled_from(NORMS),
-    n_layer=st.integers(1, 3),
+    n_layer=st.integers(1, 4),
     seg_len=st.integers(1, 6),
-    mem_len=st.integers(0, 9),
+    mem_len=st.integers(0, 13),
     window=windows,
     data=st.data(),
 )

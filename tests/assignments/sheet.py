@@ -154,10 +154,10 @@ class Sheet:
         if test == "numbers-test":
             assert words in (self.numbers(names[attempt], trial) or "full points")
             return
-        found = [self.shares(seed, cell, *changes) for seed in SEEDS]
-        for verdict, _ in found[:NAMED]:
+        by_seed = [self.shares(seed, cell, *changes) for seed in SEEDS]
+        for verdict, _ in by_seed[:NAMED]:
             assert words in verdict.message
-        groups = [right for _, right in found]
+        groups = [right for _, right in by_seed]
         assert not all(groups[0].values())
         assert all(right == groups[0] for right in groups), groups
 

@@ -23,14 +23,14 @@ QUIET = (
 
 @pytest.fixture(scope="session")
 def browser():
-    found = next(filter(None, map(shutil.which, BROWSERS)), None)
+    executable = next(filter(None, map(shutil.which, BROWSERS)), None)
     with sync_playwright() as playwright:
-        if found is None and not Path(playwright.chromium.executable_path).exists():
+        if executable is None and not Path(playwright.chromium.executable_path).exists():
             pytest.fail(
                 "these tests need Chromium: on Debian or Ubuntu, 'apt-get install chromium' brings it, "
                 "elsewhere '.venv/bin/playwright install chromium'"
             )
-        browser = playwright.chromium.launch(executable_path=found, args=QUIET)
+        browser = playwright.chromium.launch(executable_path=executable, args=QUIET)
         yield browser
         browser.close()
 

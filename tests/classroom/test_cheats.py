@@ -732,7 +732,7 @@ MORE_OFTEN = {
     ("None", 1, 1): str(UnaskedError()),
     ("'0' * 16", 1, 4): str(UnaskedError()),
 }
-"""What is said of who sends more answers, by their mark, how many there are and in which call they come."""
+"""Messages for answers beyond the one asked for, by their mark, their number and the call they come in."""
 
 
 @pytest.fixture(scope="module")
@@ -743,9 +743,7 @@ def more_often():
         more = MORE.replace("AT", str(at)).replace("ASKED", asked).replace("TIMES", str(times))
         more = re.sub(r"\b(more|calls)\b", rf"\1_{number}", more)
         names += [f"more_{number}", f"right_{number}", f"wrong_{number}"]
-        cells.append(
-            (names[-3], more.replace("more(", f"more_{number}(").replace("calls", f"calls_{number}"))
-        )
+        cells.append((names[-3], more))
         cells.append((names[-2], body(names[-2], "return x * how['times']")))
         cells.append((names[-1], body(names[-1], "return x ** 2")))
     return judge(cells, names)

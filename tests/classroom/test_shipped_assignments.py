@@ -457,8 +457,8 @@ def compiled():
 
 @pytest.mark.parametrize("way", COMPILED)
 def test_a_function_for_torchs_compiler_runs_as_it_is_written(compiled, way):
-    found = compiled[way]
-    assert (found["score"], found["message"], found["left_out"]) == (7.0, "right", [])
+    verdict = compiled[way]
+    assert (verdict["score"], verdict["message"], verdict["left_out"]) == (7.0, "right", [])
 
 
 def test_a_function_that_torchscript_compiles_from_its_text_costs_no_points():

@@ -39,7 +39,7 @@ class Known:
         self.outcomes = {}
         """By the ids of mistake and case."""
         self.expected = {}
-        """What is right, by the id of the case."""
+        """Results of the reference, by the id of the case."""
 
     def are(self, cases, mistakes):
         return list(mistakes) == list(self.mistakes) and equal(cases, self.cases)

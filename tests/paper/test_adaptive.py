@@ -309,7 +309,8 @@ def test_reversing_the_rows_of_tail_classes_changes_the_losses_of_tails_alone():
         ({"div_val": 0}, "div_val must be 1 or more, got 0"),
         (
             {"div_val": 3, "d_embed": 26},
-            r"d_embed \(or d_model in its place\) must be 27 or more, for the last .* div_val = 3, got 26",
+            r"d_embed \(or d_model in its place\) must be 27 or more, "
+            "for the last cluster to be 1 wide or more with div_val = 3, got 26",
         ),
         ({"d_embed": 0}, "d_embed must be 1 or more, got 0"),
         ({"d_model": 0}, "d_model must be 1 or more, got 0"),

@@ -157,12 +157,12 @@ def with_distances(cache: Cache, seg: int) -> Cache:
     attentions = [block.attention for block in cache.model.blocks]
     if not isinstance(attentions[0], XLAttention):
         return cache
-    held = cache.r.shape[2]
-    if held < needed:
+    projected = cache.r.shape[2]
+    if projected < needed:
         n_key = cache.mem_len + seg
         r = torch.stack([project_distances(a, n_key, cache.buffers, cache.clamp_len) for a in attentions])
         return replace(cache, r=r)
-    if held > needed and cache.repeats >= FORGET_AFTER and cache.shapes[0][1] == seg:
+    if projected > needed and cache.repeats >= FORGET_AFTER and cache.shapes[0][1] == seg:
         return replace(cache, r=cache.r[:, :, -needed:].contiguous())
     return cache
 
